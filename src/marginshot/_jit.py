@@ -1,0 +1,45 @@
+"""The one place that sets numba's options, and that tells the user when it compiles.
+
+Importing this module imports numba, so only the engine for batches of tasks does: ``import marginshot`` and a single
+``fit`` never reach it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numba
+
+logger = logging.getLogger("marginshot")
+
+# Sums may be reordered and fused so that they vectorise; NaN, infinity and signed zeros keep their meaning. The
+# order is fixed at compile time, so one machine always gives the same bits.
+_FAST_SUMS = {"reassoc", "contract"}
+
+#: A leaf: compiled into its caller, cached with it.
+leaf = numba.njit(fastmath=_FAST_SUMS, error_model="numpy")
+
+#: An entry point: called from Python, cached on disk, runs without the GIL.
+entry_point = numba.njit(fastmath=_FAST_SUMS, error_model="numpy", nogil=True, cache=True)
+
+
+@contextmanager
+def announce_compilation(what: str, patience: float = 1.0) -> Iterator[None]:
+    """Say that ``what`` is being compiled if the body takes longer than ``patience`` seconds.
+
+    A cached entry point loads in a fraction of a second, so only a real compilation speaks.
+    """
+    timer = threading.Timer(
+        patience,
+        logger.warning,
+        args=(f"Compiling {what}: once after installation, about ten seconds; later runs use the cache.",),
+    )
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
