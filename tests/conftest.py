@@ -1,7 +1,3 @@
-"""What many tests need."""
-
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

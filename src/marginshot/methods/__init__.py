@@ -1,0 +1,1 @@
+"""The methods of the field, all on one batched interface."""
