@@ -298,7 +298,7 @@ def _stack_embeddings(column: Any, source: str) -> NDArray[Any]:
         found = ", ".join(sorted("none" if length is None else str(length) for length in lengths)) or "no rows"
         raise ValueError(f"{source}: all embeddings must have one length; got {found}.")
     values = pc.list_flatten(column).to_numpy()
-    return values.reshape(len(column), lengths.pop())  # type: ignore[no-any-return]
+    return values.reshape(len(column), lengths.pop())
 
 
 def _read_folder(path: Path) -> FeatureBank:

@@ -119,7 +119,8 @@ def check_files(json_path: Path | None, report: Path | None, *, resume: bool, fo
         partial.unlink(missing_ok=True)
     elif partial.exists() and not resume:
         raise FileExistsError(
-            f"{partial} holds the finished tasks of an interrupted run. Continue with --resume, or start over with --force."
+            f"{partial} holds the finished tasks of an interrupted run. "
+            "Continue it with --resume, or start over with --force."
         )
 
 

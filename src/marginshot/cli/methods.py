@@ -30,7 +30,7 @@ def command(
             "settings": ", ".join(f"{item.name}={item.default!r}" for item in fields(method)) or "none",  # type: ignore[arg-type]
             "reference": method.reference,
         }
-        for name, method in METHODS.items()
+        for name, method in sorted(METHODS.items(), key=lambda entry: (not entry[0].startswith("fs-"), entry[0]))
     ]
     if form is Format.JSON:
         emit(json.dumps(entries, indent=1))

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
@@ -14,8 +15,11 @@ from marginshot.evaluation.checkpoint import BlockProgress, Checkpoint
 from marginshot.evaluation.results import Evaluation
 from marginshot.evaluation.run import Run
 from marginshot.evaluation.summary import summarise
-from marginshot.evaluation.workers import Job, Outcome, ScoringMethod, run_job, warm_up
+from marginshot.evaluation.workers import Job, Outcome, run_job, warm_up
 from marginshot.tasks import TaskSampler
+
+if TYPE_CHECKING:
+    from marginshot.methods.base import Method
 
 # Limits of one job: small enough for progress, interruption and memory, large enough to drown the overhead.
 _JOB_SECONDS = 1.0
@@ -87,7 +91,7 @@ def evaluate(
 
 
 def _plan_jobs(
-    samplers: Sequence[TaskSampler], methods: Mapping[str, ScoringMethod], progress: Sequence[BlockProgress]
+    samplers: Sequence[TaskSampler], methods: Mapping[str, Method], progress: Sequence[BlockProgress]
 ) -> list[Job]:
     """All jobs at once: joblib would run a generator's trials in a thread of its own, beside the workers."""
     jobs: list[Job] = []
@@ -100,7 +104,7 @@ def _plan_jobs(
     return jobs
 
 
-def _job_size(sampler: TaskSampler, methods: Mapping[str, ScoringMethod]) -> int:
+def _job_size(sampler: TaskSampler, methods: Mapping[str, Method]) -> int:
     """Tasks per job, from a short trial: the result does not depend on it.
 
     The trial also compiles what is to be compiled, once, before any worker starts.

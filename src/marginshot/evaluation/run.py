@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from marginshot.evaluation.workers import ScoringMethod, describe_method
+from marginshot.evaluation.workers import describe_method
 from marginshot.features import FeatureBank
 from marginshot.tasks import TaskSettings
+
+if TYPE_CHECKING:
+    from marginshot.methods.base import Method
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +33,7 @@ class Run:
     """
 
     banks: Sequence[FeatureBank]
-    methods: Mapping[str, ScoringMethod]
+    methods: Mapping[str, Method]
     settings: Sequence[TaskSettings]
     n_tasks: int = 10_000
     seed: int = 0

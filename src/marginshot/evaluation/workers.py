@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,26 +17,13 @@ from threadpoolctl import threadpool_limits
 from marginshot.evaluation.statistics import N_BINS, count_reliability
 from marginshot.tasks import TaskBatch, TaskSampler
 
-
-class ScoringMethod(Protocol):
-    """What the protocol needs of a method: a frozen dataclass whose fields are its settings."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-    name: ClassVar[str]
-    title: ClassVar[str]
-    reference: ClassVar[str]
-    transductive: ClassVar[bool]
-
-    def predict_scores(self, support: Any, support_labels: Any, query: Any, /) -> NDArray[np.float64]:
-        """(T, n_support, D), (T, n_support), (T, n_query, D) -> (T, n_query, n_way), larger is better."""
-
-    def probabilities(self, scores: NDArray[np.float64], /) -> NDArray[np.float64] | None:
-        """Scores -> probabilities of the same shape, or None where the method defines none."""
+if TYPE_CHECKING:
+    from marginshot.methods.base import Method
 
 
-def describe_method(method: ScoringMethod) -> dict[str, Any]:
+def describe_method(method: Method) -> dict[str, Any]:
     """Name and settings of a method as JSON types."""
-    settings = {item.name: _plain(getattr(method, item.name)) for item in fields(method)}
+    settings = {item.name: _plain(getattr(method, item.name)) for item in fields(method)}  # type: ignore[arg-type]
     return {"method": method.name, **settings}
 
 
@@ -54,7 +41,7 @@ class Job:
 
     block: int
     sampler: TaskSampler
-    methods: Mapping[str, ScoringMethod]
+    methods: Mapping[str, Method]
     start: int
     stop: int
     parent: int = field(default_factory=os.getpid)
@@ -77,7 +64,7 @@ class Outcome:
 _warm: set[tuple[str, tuple[int, ...]]] = set()
 
 
-def warm_up(method: ScoringMethod, batch: TaskBatch) -> None:
+def warm_up(method: Method, batch: TaskBatch) -> None:
     """Let a method compile or load what it needs, once per process and shape, so that it is not timed."""
     key = (repr(method), batch.support.shape[1:] + batch.query.shape[1:])
     if key not in _warm:

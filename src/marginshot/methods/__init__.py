@@ -22,7 +22,7 @@ from marginshot.methods.simpleshot import SimpleShot, SimpleShotL2N, SimpleShotU
 from marginshot.methods.tim import TIMGD
 
 for _method in (FSTMMC, FSTMMCEstimatedPrior, FSMMC):
-    register(_method)
+    register(_method)  # type: ignore[type-var]
 
 __all__ = [
     "BDCSPN",

@@ -153,7 +153,7 @@ def time_chart(block: Sequence[MethodResult]) -> str:
 def _label_points(ax: Axes, block: Sequence[MethodResult], times: Any) -> None:
     """Names beside the points, moved apart where they would overlap."""
     bottom, top = ax.get_ylim()
-    points_per_unit = 72 * (ax.get_figure(root=True).get_size_inches()[1] - 0.7) / (top - bottom)
+    points_per_unit = ax.get_window_extent().height * 72 / ax.figure.dpi / (top - bottom)
     order = np.argsort([result.accuracy for result in block])
     height = -np.inf
     for index in order:
