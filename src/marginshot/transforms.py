@@ -21,9 +21,7 @@ _POWER_OFFSET = 1e-6
 
 def l2_normalize(features: Features) -> Features:
     """Scale each row of ``(T, rows, D)`` to unit length; a row of zeros stays zeros."""
-    norms = np.sqrt(np.einsum("trd,trd->tr", features, features))
-    norms[norms == 0.0] = 1.0
-    scaled: Features = features / norms[:, :, None]
+    scaled: Features = features * _inverse_lengths(features)
     return scaled
 
 
@@ -76,10 +74,21 @@ def centre_and_normalize(support: Features, query: Features, centre: Centre) -> 
     origin = task_centre(support, query, centre)
     if origin is None:
         return l2_normalize(support), l2_normalize(query)
-    return l2_normalize(support - origin), l2_normalize(query - origin)
+    support, query = support - origin, query - origin
+    support *= _inverse_lengths(support)
+    query *= _inverse_lengths(query)
+    return support, query
 
 
 def power_transform(features: Features, power: float) -> Features:
     """Negative features to zero, then each feature to ``power``: makes long-tailed activations less so."""
     transformed: Features = (np.maximum(features, 0.0) + features.dtype.type(_POWER_OFFSET)) ** power
     return transformed
+
+
+def _inverse_lengths(features: Features) -> Features:
+    """One over the length of each row, 1 for a row of zeros: (T, rows, D) -> (T, rows, 1)."""
+    lengths = np.sqrt(np.einsum("trd,trd->tr", features, features))
+    lengths[lengths == 0.0] = 1.0
+    inverse: Features = 1.0 / lengths[:, :, None]
+    return inverse

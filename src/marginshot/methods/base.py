@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 Scores = NDArray[np.float64]
 
 # Tasks are scored a few at a time so that the features of a group stay in the processor's cache.
-_GROUP_BYTES = 4_000_000
+_GROUP_BYTES = 2_000_000
 
 
 class Method(Protocol):
@@ -125,17 +126,20 @@ class Tasks:
     labels : ndarray of int64 of shape (T, n_support)
     query : ndarray of the support's dtype of shape (T, n_query, D), n_query at least 1
     n_way : int
+    converged : ndarray of bool of shape (T,)
+        All true at first; an iterative method writes here which tasks it finished.
     """
 
     support: NDArray[Any]
     labels: NDArray[np.int64]
     query: NDArray[Any]
     n_way: int
+    converged: NDArray[np.bool_]
 
 
 def score_tasks(
     score: Callable[[Tasks], NDArray[Any]], support: ArrayLike, support_labels: ArrayLike, query: ArrayLike
-) -> Scores:
+) -> tuple[Scores, NDArray[np.bool_]]:
     """Check a batch of tasks, then ``score`` it in groups that fit the processor's cache.
 
     Parameters
@@ -148,14 +152,15 @@ def score_tasks(
     Returns
     -------
     scores : ndarray of float64 of shape (T, n_query, n_way)
+    converged : ndarray of bool of shape (T,)
     """
     support, labels, query = np.asarray(support), np.asarray(support_labels), np.asarray(query)
     _check_shapes(support, labels, query)
     n_way = _count_ways(labels)
     n_tasks, n_query = query.shape[:2]
-    scores = np.zeros((n_tasks, n_query, n_way))
+    scores, converged = np.zeros((n_tasks, n_query, n_way)), np.ones(n_tasks, dtype=bool)
     if n_query == 0:
-        return scores
+        return scores, converged
     dtype = np.float32 if np.result_type(support, query, np.float32) == np.float32 else np.float64
     bytes_per_task = (support.shape[1] + n_query) * support.shape[2] * np.dtype(dtype).itemsize
     step = max(1, _GROUP_BYTES // bytes_per_task)
@@ -167,9 +172,10 @@ def score_tasks(
                 labels=labels[group].astype(np.int64),
                 query=_as_features(query[group], dtype, "query", start),
                 n_way=n_way,
+                converged=converged[group],
             )
         )
-    return scores
+    return scores, converged
 
 
 def _check_shapes(support: NDArray[Any], labels: NDArray[Any], query: NDArray[Any]) -> None:
@@ -231,7 +237,11 @@ class TaskwiseMethod(ABC):
 
     def predict_scores(self, support: ArrayLike, support_labels: ArrayLike, query: ArrayLike) -> Scores:
         """(T, n_support, D), (T, n_support), (T, n_query, D) -> (T, n_query, N), larger is better."""
-        return score_tasks(self._score, support, support_labels, query)
+        scores, converged = score_tasks(self._score, support, support_labels, query)
+        unfinished = int(np.count_nonzero(~converged))
+        if unfinished:
+            _warn_unfinished(type(self).__name__, unfinished, converged.size)
+        return scores
 
     def probabilities(self, scores: Scores) -> Scores | None:
         """The class probabilities the method's paper defines for these scores, (T, n_query, N), or None."""
@@ -240,3 +250,14 @@ class TaskwiseMethod(ABC):
     @abstractmethod
     def _score(self, tasks: Tasks) -> NDArray[Any]:
         """Scores (T, n_query, N) of some tasks, each treated on its own."""
+
+
+def _warn_unfinished(method: str, unfinished: int, n_tasks: int) -> None:
+    """One warning for all tasks of a batch that did not converge."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    warnings.warn(
+        f"{method} did not converge in {unfinished} of {n_tasks} tasks: raise max_iter or tol.",
+        ConvergenceWarning,
+        stacklevel=3,
+    )
