@@ -48,10 +48,13 @@ def task_centre(support: Features, query: Features, centre: Centre) -> Features 
     if isinstance(centre, str):
         if centre == "none":
             return None
-        mean: Features = support.sum(axis=1, keepdims=True)
+        total: Features = support.sum(axis=1, keepdims=True)
         if centre == "support":
-            return mean / support.shape[1]
-        return (mean + query.sum(axis=1, keepdims=True)) / (support.shape[1] + query.shape[1])
+            total /= support.shape[1]
+        else:
+            total += query.sum(axis=1, keepdims=True)
+            total /= support.shape[1] + query.shape[1]
+        return total
     vector = np.asarray(centre, dtype=support.dtype)
     if vector.size != support.shape[2]:
         raise ValueError(f"centre needs one number per feature, {support.shape[2]}; got {vector.size}.")

@@ -223,7 +223,7 @@ def _count_ways(labels: NDArray[Any]) -> int:
 
 def _as_features(rows: NDArray[Any], dtype: type, name: str, first_task: int) -> NDArray[Any]:
     """Contiguous, of ``dtype`` and finite."""
-    features = np.ascontiguousarray(rows, dtype=dtype)
+    features: NDArray[Any] = np.ascontiguousarray(rows, dtype=dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         suspicious = not np.isfinite(features.sum())  # one fast pass; a sum may also overflow, so look again
     if suspicious and not (finite := np.isfinite(features).all(axis=(1, 2))).all():

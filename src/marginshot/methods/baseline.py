@@ -82,8 +82,8 @@ class BaselinePlusPlus(TaskwiseMethod):
 
     Chen et al., "A Closer Look at Few-shot Classification", ICLR 2019.
 
-    Training follows EasyFSL's Finetune: Adam from the class means, which needs no seed, where the authors take 100 epochs
-    of stochastic gradient descent from a random start.
+    Training follows EasyFSL's Finetune: Adam from the class means, which needs no seed, where the authors take 100
+    epochs of stochastic gradient descent from a random start.
 
     Parameters
     ----------

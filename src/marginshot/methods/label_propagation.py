@@ -21,9 +21,9 @@ class LabelPropagation(TaskwiseMethod):
     Liu et al., "Learning to Propagate Labels: Transductive Propagation Network for Few-Shot Learning", ICLR 2019,
     Eqs. (2) to (4), after Zhou et al., "Learning with Local and Global Consistency", NeurIPS 2003.
 
-    TPN learns a width for each point together with its encoder, and propagates with a damping of 0.99 and 20
-    neighbours; on frozen features one width serves all, and that damping lets the largest cluster swallow the rest (46 %
-    instead of 77 % on validation classes), so the defaults here were chosen on validation classes of two encoders.
+    TPN learns a width for each point together with its encoder, and propagates with a damping of 0.99 over 20
+    neighbours. On frozen features one width serves all, and that damping lets the largest cluster swallow the rest
+    (46 % instead of 77 % right on validation classes), so the defaults here were chosen on validation classes.
     Differs from the authors' code: no point is its own neighbour, as in Zhou et al. and scikit-learn's LabelSpreading,
     whose limit this is when ``n_neighbors`` takes in all points.
 

@@ -55,4 +55,5 @@ class MatchingNet(TaskwiseMethod):
     def _score(self, tasks: Tasks) -> NDArray[Any]:
         support, query = centre_and_normalize(tasks.support, tasks.query, self.centre)
         attention = softmax(self.temperature * inner_products(query, support))
-        return np.matmul(attention, one_hot(tasks.labels, tasks.n_way, attention.dtype))
+        votes: NDArray[Any] = np.matmul(attention, one_hot(tasks.labels, tasks.n_way, attention.dtype))
+        return votes

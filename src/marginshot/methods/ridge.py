@@ -51,4 +51,5 @@ class RidgeHead(TaskwiseMethod):
         diagonal = np.arange(gram.shape[1])
         gram[:, diagonal, diagonal] += self.penalty
         coefficients = np.linalg.solve(gram, one_hot(tasks.labels, tasks.n_way, np.float64))
-        return np.matmul(inner_products(query, support).astype(np.float64), coefficients)
+        scores: NDArray[np.float64] = np.matmul(inner_products(query, support).astype(np.float64), coefficients)
+        return scores

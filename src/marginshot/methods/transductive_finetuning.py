@@ -23,8 +23,8 @@ class TransductiveFinetuning(TaskwiseMethod):
 
     The paper fine-tunes the whole network for 25 epochs with steps of 5e-5; on frozen features only the head is left,
     started as in the paper from the scaled class means. Differs from EasyFSL, which keeps the paper's step: on a head
-    alone it moves nothing, and the answers are those of the nearest mean. Temperature and step were chosen on validation
-    classes of two encoders.
+    alone it moves nothing, and the answers are those of the nearest mean. Temperature and step were chosen on
+    validation classes of two encoders.
 
     Parameters
     ----------
