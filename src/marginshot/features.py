@@ -37,11 +37,7 @@ class FeatureBank:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write ``.npz`` with arrays ``X``, ``y``, ``classes`` and, where known, ``items``; no pickle inside."""
-        arrays: dict[str, NDArray[np.generic]] = {
-            "X": self.X,
-            "y": self.y,
-            "classes": np.array(self.classes, dtype=str),
-        }
+        arrays: dict[str, NDArray[np.generic]] = {"X": self.X, "y": self.y, "classes": np.array(self.classes, dtype=str)}
         if self.items is not None:
             arrays["items"] = np.array(self.items, dtype=str)
         with atomic_path(path) as temporary:

@@ -123,7 +123,9 @@ def minimise(
 
     n_iter = 0
     while gradient_norm > tol and n_iter < max_iter:
-        _quasi_newton_direction(gradient, image, steps, changes, curvatures, n_pairs, newest, weights, direction)
+        _quasi_newton_direction(
+            gradient, image, steps, changes, curvatures, n_pairs, newest, weights, direction
+        )
         # Along the line, everything but the loss is a parabola in the step.
         descent = _dot(gradient, direction[1])
         along = 0.0  # αᵀKd
@@ -143,11 +145,8 @@ def minimise(
             new_slope = lambda1 * (along + step * length2) + _dot(slope, direction[1])
             if new_value > value + ARMIJO * step * descent:
                 high = step
-                step = (
-                    low + (high - low) * 0.5
-                    if new_slope <= low_slope
-                    else low + (high - low) * min(max(low_slope / (low_slope - new_slope), 0.1), 0.9)
-                )
+                step = low + (high - low) * 0.5 if new_slope <= low_slope else low + (high - low) * min(max(
+                    low_slope / (low_slope - new_slope), 0.1), 0.9)
             elif new_slope < CURVATURE * descent:
                 # secant towards the zero of the slope
                 factor = low_slope / (low_slope - new_slope) if new_slope > low_slope else 10.0
