@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,11 @@ class FeatureBank:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write ``.npz`` with arrays ``X``, ``y``, ``classes`` and, where known, ``items``; no pickle inside."""
-        arrays: dict[str, NDArray[np.generic]] = {"X": self.X, "y": self.y, "classes": np.array(self.classes, dtype=str)}
+        arrays: dict[str, Any] = {
+            "X": self.X,
+            "y": self.y,
+            "classes": np.array(self.classes, dtype=str),
+        }
         if self.items is not None:
             arrays["items"] = np.array(self.items, dtype=str)
         with atomic_path(path) as temporary:

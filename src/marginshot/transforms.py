@@ -1,28 +1,96 @@
-"""Centring, scaling to unit length, power transform: arrays in, arrays out.
-
-Every function takes a batch of tasks, ``(T, rows, D)``, and treats each task on its own. None changes its input.
-"""
+"""Transformations of features before a classifier sees them."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 
-Features = NDArray[Any]
-#: Where the origin is put before rows are scaled to unit length: the mean of support and query together, the mean of
-#: the support, nowhere ("none"), or a vector of shape (D,), usually the mean of the base classes.
+Array = NDArray[np.floating]
+#: Where the origin is put before the rows of a task are scaled to unit length: the mean of support and query together,
+#: the mean of the support, nowhere ("none"), or a vector of shape (D,), usually the mean of the base classes.
 Centre = Literal["task", "support", "none"] | NDArray[Any] | tuple[float, ...]
 
 # Keeps the square root's slope finite at zero, as in the code published with the power transform's paper.
 _POWER_OFFSET = 1e-6
 
 
-def l2_normalize(features: Features) -> Features:
-    """Scale each row of ``(T, rows, D)`` to unit length; a row of zeros stays zeros."""
-    scaled: Features = features * _inverse_lengths(features)
-    return scaled
+class CentreAndNormalise(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """CL2N: subtract the mean of the rows seen by `fit`, then scale each row to unit length (paper, section 4.4).
+
+    A row that equals the mean has no direction and stays zero.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (n_features,)
+
+    Examples
+    --------
+    >>> CentreAndNormalise().fit_transform(np.array([[0.0, 0.0], [2.0, 0.0]]))
+    array([[-1.,  0.],
+           [ 1.,  0.]])
+    """
+
+    def fit(self, X: Array, y: object = None) -> Self:
+        """Store the mean of ``X`` (n_rows, n_features)."""
+        self.mean_ = X.mean(axis=0, dtype=np.float64)
+        return self
+
+    def transform(self, X: Array) -> Array:
+        """Centred rows of unit length, (n_rows, n_features)."""
+        mean = self.mean_.astype(X.dtype)
+        return _scale_in_place(X - mean, rounding_length(mean))
+
+
+def rounding_length(mean: Array) -> Array:
+    """Length that rounding alone can give to a row equal to ``mean`` (..., D); its direction means nothing."""
+    size = np.abs(mean).max(axis=-1, initial=0.0) * np.sqrt(mean.shape[-1])
+    return np.asarray(4.0 * np.finfo(mean.dtype).eps * size)
+
+
+def make_transform(transform: Any) -> Any:
+    """The transformer meant by ``feature_transform``: "cl2n", None, or an unfitted transformer, which is cloned."""
+    if transform is None:
+        return None
+    if isinstance(transform, str) and transform == "cl2n":
+        return CentreAndNormalise()
+    if hasattr(transform, "fit") and hasattr(transform, "transform"):
+        return clone(transform)
+    raise ValueError(
+        f'feature_transform must be "cl2n", None or a transformer with fit and transform; got {transform!r}.'
+    )
+
+
+def l2_normalize(rows: Array) -> Array:
+    """Scale each row (..., D) to unit length; a row of zeros stays zeros."""
+    return _scale_in_place(rows.copy(), 0.0)
+
+
+def centre_and_normalize(support: Array, query: Array, centre: Centre) -> tuple[Array, Array]:
+    """CL2N on batches of tasks: subtract each task's centre, then scale the rows to unit length.
+
+    Parameters
+    ----------
+    support : ndarray of shape (T, n_support, D)
+    query : ndarray of shape (T, n_query, D)
+    centre : {"task", "support", "none"} or array-like of shape (D,)
+
+    Returns
+    -------
+    support, query : ndarrays of the same shapes
+    """
+    origin = _origin(support, query, centre)
+    if origin is None:
+        return l2_normalize(support), l2_normalize(query)
+    least = rounding_length(origin)
+    return _scale_in_place(support - origin, least), _scale_in_place(query - origin, least)
+
+
+def power_transform(rows: Array, power: float) -> Array:
+    """Negative features to zero, then each feature to ``power``: makes long-tailed activations less so."""
+    return (np.maximum(rows, 0.0) + rows.dtype.type(_POWER_OFFSET)) ** power
 
 
 def check_centre(centre: Centre) -> None:
@@ -36,62 +104,25 @@ def check_centre(centre: Centre) -> None:
         raise ValueError(f"centre must be a finite vector of shape (D,); got an array of shape {vector.shape}.")
 
 
-def task_centre(support: Features, query: Features, centre: Centre) -> Features | None:
-    """The origin of each task, ``(T, 1, D)`` or ``(1, 1, D)``, or None where nothing is to be subtracted.
-
-    Parameters
-    ----------
-    support : ndarray of shape (T, n_support, D)
-    query : ndarray of shape (T, n_query, D)
-    centre : {"task", "support", "none"} or array-like of shape (D,)
-    """
+def _origin(support: Array, query: Array, centre: Centre) -> Array | None:
+    """What is subtracted from each task, (T, 1, D) or (1, 1, D), or None."""
     if isinstance(centre, str):
         if centre == "none":
             return None
-        total: Features = support.sum(axis=1, keepdims=True)
+        total = support.sum(axis=1, keepdims=True)
         if centre == "support":
-            total /= support.shape[1]
-        else:
-            total += query.sum(axis=1, keepdims=True)
-            total /= support.shape[1] + query.shape[1]
-        return total
+            return total / support.shape[1]
+        return (total + query.sum(axis=1, keepdims=True)) / (support.shape[1] + query.shape[1])
     vector = np.asarray(centre, dtype=support.dtype)
     if vector.size != support.shape[2]:
         raise ValueError(f"centre needs one number per feature, {support.shape[2]}; got {vector.size}.")
     return vector.reshape(1, 1, -1)
 
 
-def centre_and_normalize(support: Features, query: Features, centre: Centre) -> tuple[Features, Features]:
-    """Subtract each task's centre, then scale the rows to unit length (CL2N, or L2N with ``centre="none"``).
-
-    Parameters
-    ----------
-    support : ndarray of shape (T, n_support, D)
-    query : ndarray of shape (T, n_query, D)
-    centre : {"task", "support", "none"} or array-like of shape (D,)
-
-    Returns
-    -------
-    support, query : ndarrays of the same shapes
-    """
-    origin = task_centre(support, query, centre)
-    if origin is None:
-        return l2_normalize(support), l2_normalize(query)
-    support, query = support - origin, query - origin
-    support *= _inverse_lengths(support)
-    query *= _inverse_lengths(query)
-    return support, query
-
-
-def power_transform(features: Features, power: float) -> Features:
-    """Negative features to zero, then each feature to ``power``: makes long-tailed activations less so."""
-    transformed: Features = (np.maximum(features, 0.0) + features.dtype.type(_POWER_OFFSET)) ** power
-    return transformed
-
-
-def _inverse_lengths(features: Features) -> Features:
-    """One over the length of each row, 1 for a row of zeros: (T, rows, D) -> (T, rows, 1)."""
-    lengths = np.sqrt(np.einsum("trd,trd->tr", features, features))
-    lengths[lengths == 0.0] = 1.0
-    inverse: Features = 1.0 / lengths[:, :, None]
-    return inverse
+def _scale_in_place(rows: Array, least: Array | float) -> Array:
+    """Scale each row (..., D) to unit length, or to zero where it is no longer than ``least``, (...) or a number."""
+    lengths = np.sqrt(np.einsum("...d,...d->...", rows, rows))
+    scale = np.zeros_like(lengths)
+    np.divide(1.0, lengths, out=scale, where=lengths > least)
+    rows *= scale[..., None]
+    return rows

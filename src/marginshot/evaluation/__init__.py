@@ -1,0 +1,1 @@
+"""The protocol: many tasks, every method on the same ones, numbers one can trust."""

@@ -11,9 +11,10 @@ array([[0, 1, 1]])
 """
 
 from marginshot.methods.alpha_tim import AlphaTIM
-from marginshot.methods.base import METHODS, Method, get_method
+from marginshot.methods.base import METHODS, Method, get_method, register
 from marginshot.methods.baseline import Baseline, BaselinePlusPlus
 from marginshot.methods.bd_cspn import BDCSPN
+from marginshot.methods.fs_tmmc import FSMMC, FSTMMC, FSTMMCEstimatedPrior
 from marginshot.methods.label_propagation import LabelPropagation
 from marginshot.methods.laplacianshot import LaplacianShot, LaplacianShotUnrectified
 from marginshot.methods.matchingnet import MatchingNet
@@ -26,8 +27,13 @@ from marginshot.methods.svm import SVMHead
 from marginshot.methods.tim_gd import TIMGD
 from marginshot.methods.transductive_finetuning import TransductiveFinetuning
 
+for _method in (FSTMMC, FSTMMCEstimatedPrior, FSMMC):
+    register(_method)
+
 __all__ = [
     "BDCSPN",
+    "FSMMC",
+    "FSTMMC",
     "METHODS",
     "PADDLE",
     "PTMAP",
@@ -35,6 +41,7 @@ __all__ = [
     "AlphaTIM",
     "Baseline",
     "BaselinePlusPlus",
+    "FSTMMCEstimatedPrior",
     "LabelPropagation",
     "LaplacianShot",
     "LaplacianShotUnrectified",
