@@ -55,7 +55,7 @@ def test_protonet_squares_easyfsls_distances(batch):
 
 def test_pt_map_after_the_authors_preparation(batch):
     class PTMAP(easyfsl_methods.PTMAP):
-        """EasyFSL's, with the preparation of the features taken out and its thousand Sinkhorn iterations on few rounds."""
+        """EasyFSL's without its preparation of the features; few rounds, its thousand iterations are slow."""
 
         def __init__(self):
             super().__init__(fine_tuning_steps=3)
