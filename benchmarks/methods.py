@@ -121,7 +121,7 @@ COUNTERPARTS: dict[str, tuple[Callable[[int], Any], Prepare, float]] = {
     "matchingnet": (matching_networks, cl2n, 1.0),
     "bd-cspn": (lambda d: easyfsl.BDCSPN(), cl2n, 1.0),
     "laplacianshot": (lambda d: easyfsl.LaplacianShot(), cl2n, 1.0),
-    "tim-gd": (lambda d: easyfsl.TIM(), cl2n, 1.0),
+    "tim-gd": (lambda d: easyfsl.TIM(fine_tuning_lr=1e-3), cl2n, 1.0),  # see TIMGD for the step
     "baseline-plus": (lambda d: easyfsl.Finetune(), cl2n, 0.2),
     "transductive-finetuning": (lambda d: easyfsl.TransductiveFinetuning(), cl2n, 0.2),
     "pt-map": (lambda d: PreparedPTMAP(), pt_map_preparation, 0.02),

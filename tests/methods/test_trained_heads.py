@@ -29,19 +29,19 @@ def test_alpha_tim_without_steps_is_protonet_on_scaled_features(batch):
 
 def test_without_query_terms_tim_is_baseline_plus_plus(batch):
     tim = get_method("tim-gd", marginal_weight=0.0, conditional_weight=0.0, temperature=5.0, max_iter=30)
-    inductive = get_method("baseline-plus", temperature=5.0, max_iter=30)
+    inductive = get_method("baseline-plus", temperature=5.0, learning_rate=1e-3, max_iter=30)
     assert_allclose(tim.predict_scores(*batch), inductive.predict_scores(*batch), atol=1e-9)
 
 
 def test_without_marginal_term_tim_is_transductive_finetuning(batch):
     tim = get_method("tim-gd", marginal_weight=0.0, conditional_weight=0.3, max_iter=30)
-    tuned = get_method("transductive-finetuning", entropy_weight=0.3, learning_rate=1e-4, max_iter=30)
+    tuned = get_method("transductive-finetuning", entropy_weight=0.3, max_iter=30)
     assert_allclose(tim.predict_scores(*batch), tuned.predict_scores(*batch), atol=1e-9)
 
 
 def test_tim_balances_the_classes(batch):
     plain = get_method("tim-gd", max_iter=0)
-    trained = get_method("tim-gd", max_iter=300, learning_rate=1e-3)
+    trained = get_method("tim-gd", max_iter=300)
     before, after = (m.probabilities(m.predict_scores(*batch)).mean(axis=1) for m in (plain, trained))
     assert np.abs(after - 0.25).max() < 0.5 * np.abs(before - 0.25).max()
 
