@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +16,7 @@ from marginshot.evaluation.checkpoint import BlockProgress, Checkpoint
 from marginshot.evaluation.results import Evaluation
 from marginshot.evaluation.run import Run
 from marginshot.evaluation.summary import summarise
-from marginshot.evaluation.workers import Job, Outcome, run_job, warm_up
+from marginshot.evaluation.workers import Job, Outcome, recorded_warnings, run_job, warm_up
 from marginshot.tasks import TaskSampler
 
 if TYPE_CHECKING:
@@ -70,13 +71,15 @@ def evaluate(
         if on_progress:
             on_progress(sum(int(block.done.sum()) for block in progress), total)
 
-    report()
     # One thread per worker: a BLAS that splits a product over threads also changes its last bits.
     with threadpool_limits(limits=1):
         workers = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")
+        told: set[str] = set()
         try:
+            report()
             outcomes = workers(delayed(run_job)(job) for job in _plan_jobs(samplers, run.methods, progress))
             for outcome in outcomes:
+                _pass_on_warnings(outcome, told)
                 _record(outcome, progress[outcome.block])
                 if checkpoint:
                     checkpoint.save(progress, identity, at_once=False)
@@ -114,15 +117,23 @@ def _job_size(sampler: TaskSampler, methods: Mapping[str, Method]) -> int:
     for method in methods.values():
         warm_up(method, batch)
         started = time.perf_counter()
-        method.predict_scores(batch.support, batch.support_labels, batch.query)
+        with recorded_warnings():
+            method.predict_scores(batch.support, batch.support_labels, batch.query)
         seconds += (time.perf_counter() - started) / 2
     bytes_per_task = (batch.support.nbytes + batch.query.nbytes) / 2
     return max(1, min(_JOB_TASKS, int(_JOB_SECONDS / seconds), int(_JOB_BYTES / bytes_per_task)))
 
 
-def _record(outcome: Outcome, block: BlockProgress) -> None:
+def _pass_on_warnings(outcome: Outcome, told: set[str]) -> None:
+    """Warn the caller of what jobs were warned of, once where messages differ in their numbers only."""
     for message, category in outcome.warned:
-        warnings.warn(message, category, stacklevel=3)
+        kind = re.sub(r"[\d.]+", "#", message)
+        if kind not in told:
+            told.add(kind)
+            warnings.warn(message, category, stacklevel=3)
+
+
+def _record(outcome: Outcome, block: BlockProgress) -> None:
     tasks = slice(outcome.start, outcome.stop)
     block.accuracy[:, tasks] = outcome.accuracy
     block.redrawn[tasks] = outcome.redrawn
