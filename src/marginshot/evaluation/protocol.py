@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -49,7 +50,7 @@ def evaluate(
     ----------
     run : Run
     n_jobs : int, optional
-        Workers, as in joblib; the backend is joblib's (loky unless ``joblib.parallel_config`` says otherwise). The
+        Workers, as in joblib: threads, unless ``joblib.parallel_config`` names another backend (loky, dask, ray). The
         result does not depend on it.
     checkpoint : Checkpoint, optional
         Where to keep what is finished, and to continue from.
@@ -72,18 +73,16 @@ def evaluate(
             on_progress(sum(int(block.done.sum()) for block in progress), total)
 
     # One thread per worker: a BLAS that splits a product over threads also changes its last bits.
-    with threadpool_limits(limits=1):
-        workers = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")
-        told: set[str] = set()
+    with _warnings_once() as warned, threadpool_limits(limits=1):
         try:
             report()
-            outcomes = workers(delayed(run_job)(job) for job in _plan_jobs(samplers, run.methods, progress))
-            for outcome in outcomes:
-                _pass_on_warnings(outcome, told)
-                _record(outcome, progress[outcome.block])
-                if checkpoint:
-                    checkpoint.save(progress, identity, at_once=False)
-                report()
+            with closing(_spread(_plan_jobs(samplers, run.methods, progress), n_jobs)) as outcomes:
+                for outcome in outcomes:
+                    warned += outcome.warned
+                    _record(outcome, progress[outcome.block])
+                    if checkpoint:
+                        checkpoint.save(progress, identity, at_once=False)
+                    report()
         except BaseException as error:
             if checkpoint and any(block.done.any() for block in progress):
                 checkpoint.save(progress, identity, at_once=True)
@@ -91,6 +90,32 @@ def evaluate(
                 raise EvaluationInterrupted(summarise(run, progress)) from None
             raise
     return summarise(run, progress)
+
+
+def _spread(jobs: Sequence[Job], n_jobs: int | None) -> Generator[Outcome, None, None]:
+    """Run the jobs on workers; outcomes come as they are finished."""
+    # Threads unless the caller's joblib configuration says otherwise: the methods spend their time outside the GIL,
+    # and a process would first import all over again what this one has.
+    workers = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered", batch_size=1)
+    yield from workers(delayed(run_job)(job) for job in jobs)
+
+
+@contextmanager
+def _warnings_once() -> Iterator[list[tuple[str, type[Warning]]]]:
+    """Hold back warnings and raise them at the end, once where they differ in their numbers only.
+
+    Every job counts the tasks that did not converge; a user wants to be told once. The list is for the warnings of
+    other processes.
+    """
+    warned: list[tuple[str, type[Warning]]] = []
+    with recorded_warnings() as caught:
+        try:
+            yield warned
+        finally:
+            warned += [(str(item.message), item.category) for item in caught]
+    kinds = {re.sub(r"[\d.]+", "#", message): (message, category) for message, category in reversed(warned)}
+    for message, category in reversed(kinds.values()):
+        warnings.warn(message, category, stacklevel=4)
 
 
 def _plan_jobs(
@@ -122,15 +147,6 @@ def _job_size(sampler: TaskSampler, methods: Mapping[str, Method]) -> int:
         seconds += (time.perf_counter() - started) / 2
     bytes_per_task = (batch.support.nbytes + batch.query.nbytes) / 2
     return max(1, min(_JOB_TASKS, int(_JOB_SECONDS / seconds), int(_JOB_BYTES / bytes_per_task)))
-
-
-def _pass_on_warnings(outcome: Outcome, told: set[str]) -> None:
-    """Warn the caller of what jobs were warned of, once where messages differ in their numbers only."""
-    for message, category in outcome.warned:
-        kind = re.sub(r"[\d.]+", "#", message)
-        if kind not in told:
-            told.add(kind)
-            warnings.warn(message, category, stacklevel=3)
 
 
 def _record(outcome: Outcome, block: BlockProgress) -> None:
