@@ -80,7 +80,9 @@ def warm_up(method: Method, batch: TaskBatch) -> None:
 def run_job(job: Job) -> Outcome:
     """Score the tasks of a job, in this process or another one."""
     if os.getpid() == job.parent:
-        return _score_tasks(job)
+        # The parent holds BLAS to one thread, for all; OpenMP counts anew in every thread.
+        with threadpool_limits(limits=1, user_api="openmp"):
+            return _score_tasks(job)
     _settle_worker()
     with recorded_warnings() as caught:
         outcome = _score_tasks(job)
