@@ -18,6 +18,7 @@ from marginshot.calibration import fit_platt, platt_probabilities
 from marginshot.kernels.grams import task_grams
 from marginshot.priors import ESTIMATION_ROUNDS, estimate_shares, is_estimated, offsets, starting_prior
 from marginshot.settings import Settings
+from marginshot.solvers.continuation import stage_tolerances
 from marginshot.transforms import make_transform
 
 Array = NDArray[np.float64]
@@ -149,7 +150,7 @@ def _follow_paths(
         float(settings.lambda1),
         float(settings.gamma1),
         float(settings.gamma2),
-        float(settings.tol),
+        stage_tolerances(settings.tol, len(settings.lambda2)),
         int(settings.max_iter),
         scores,
         norms,
@@ -158,13 +159,14 @@ def _follow_paths(
 
 
 def _warn_unconverged(norms: Array, settings: Settings) -> None:
-    missed = np.argwhere(norms > settings.tol)
+    tolerances = stage_tolerances(settings.tol, len(settings.lambda2))
+    missed = np.argwhere(norms > tolerances)
     if len(missed):
         task, c, stage = missed[0]
         warnings.warn(
             f"{len(np.unique(missed[:, 0]))} of {len(norms)} tasks did not converge within "
             f"max_iter={settings.max_iter}; the first is task {task}: class {c}, lambda2={settings.lambda2[stage]:g}, "
-            f"gradient norm {norms[task, c, stage]:.2g} > tol={settings.tol:g}.",
+            f"gradient norm {norms[task, c, stage]:.2g} > {tolerances[stage]:g}. Raise max_iter or tol.",
             ConvergenceWarning,
             stacklevel=3,
         )

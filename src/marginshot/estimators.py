@@ -19,7 +19,7 @@ from marginshot.labels import encode_labels
 from marginshot.objectives.margin import MarginLoss, one_vs_rest
 from marginshot.priors import ESTIMATION_ROUNDS, estimate_shares, is_estimated, offsets, starting_prior
 from marginshot.settings import PAPER_LAMBDA2, Settings
-from marginshot.solvers.continuation import Path, follow_path
+from marginshot.solvers.continuation import Path, follow_path, stage_tolerances
 from marginshot.transforms import make_transform
 
 Array = NDArray[np.float64]
@@ -67,7 +67,8 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         "cl2n" centres on the mean of labelled and unlabelled rows and scales to unit length; new rows use the stored
         mean. None leaves the rows as they are; a scikit-learn transformer is cloned and fitted on all rows.
     tol : float, default=1e-4
-        A stage ends when the norm of the gradient in function space, sqrt(gᵀKg), is at most this.
+        The first and the last stage end when the norm of the gradient in function space, sqrt(gᵀKg), is at most this;
+        those between, which only lead on, at ten times as much.
     max_iter : int, default=500
         Iterations of one stage of one class; reaching it raises a ConvergenceWarning.
 
@@ -265,13 +266,14 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         return tags
 
     def _warn_unconverged(self, path: Path, settings: Settings) -> None:
-        missed = np.argwhere(path.gradient_norm > settings.tol)
+        tolerances = stage_tolerances(settings.tol, len(settings.lambda2))
+        missed = np.argwhere(path.gradient_norm > tolerances)
         if len(missed):
             c, stage = missed[0]
             others = f" Nor did {len(missed) - 1} other stages of {path.gradient_norm.size}." if len(missed) > 1 else ""
             warnings.warn(
                 f"Class {self.classes_[c]} did not converge at lambda2={settings.lambda2[stage]:g}: gradient norm "
-                f"{path.gradient_norm[c, stage]:.2g} > tol={settings.tol:g} after {path.n_iter[c, stage]} iterations."
+                f"{path.gradient_norm[c, stage]:.2g} > {tolerances[stage]:g} after {path.n_iter[c, stage]} iterations."
                 f"{others} Raise max_iter (now {settings.max_iter}) or tol.",
                 ConvergenceWarning,
                 stacklevel=4,

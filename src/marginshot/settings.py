@@ -43,7 +43,8 @@ class Settings:
     coef0 : float, default=1
         Constant of "poly".
     tol : float, default=1e-4
-        A stage ends when the norm of the gradient in function space, sqrt(gᵀKg), is at most this.
+        The first and the last stage end when the norm of the gradient in function space, sqrt(gᵀKg), is at most this;
+        those between, which only lead on, at ten times as much.
     max_iter : int, default=500
         Iterations of one stage of one class; reaching it raises a ConvergenceWarning.
     """
