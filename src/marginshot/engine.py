@@ -143,7 +143,7 @@ def _follow_paths(
     grams: NDArray[np.float32], labels: Labels, task_offsets: Array, settings: Settings
 ) -> tuple[Array, Array]:
     """Scores (T, M, N) of all rows, and gradient norms (T, N, stages)."""
-    from marginshot.solvers.continuation_compiled import follow_paths  # imports numba
+    from marginshot.engine_compiled import follow_paths  # imports numba
 
     (n_tasks, n_rows), n_classes = grams.shape[:2], task_offsets.shape[1]
     scores = np.empty((n_tasks, n_rows, n_classes))
