@@ -86,7 +86,7 @@ def stage_shares(support: np.ndarray, labels: np.ndarray, query: np.ndarray) -> 
     for start in range(0, len(support) - 15, 16):
         part = slice(start, start + 16)
         marks = [time.perf_counter()]
-        grams = task_grams(support[part], query[part], CentreAndNormalise(), settings)
+        grams = task_grams(support[part], query[part], CentreAndNormalise(), settings, WAY)
         marks.append(time.perf_counter())
         scores, _ = _follow_paths(grams, labels[part], offsets, settings)
         marks.append(time.perf_counter())

@@ -1,6 +1,6 @@
 """The λ2 sequence in NumPy: the query weight grows, and each stage starts where the last one ended (Algorithm 1).
 
-Its compiled twin is `continuation_compiled.py`.
+Its compiled twin is `engine_compiled.py`.
 """
 
 from __future__ import annotations

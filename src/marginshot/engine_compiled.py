@@ -1,4 +1,7 @@
-"""The λ2 sequence for many small tasks, compiled: the engine's entry point. Its NumPy twin is `continuation.py`."""
+"""The engine's compiled entry point: pairs the objective with the solver and follows the λ2 sequence, task by task.
+
+Its NumPy twin, for one task, is `solvers/continuation.py`.
+"""
 
 from __future__ import annotations
 
