@@ -262,7 +262,8 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Class of each row, (n_rows,), by the fitted planes, whatever the other rows are."""
-        return np.asarray(self.classes_[self._scores(*self._margins(X)).argmax(axis=1)])
+        scores = self._scores(*self._margins(X))
+        return np.asarray(self.classes_[scores.argmax(axis=1)])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write planes, mean, classes and settings to an ``.npz`` file without pickle, for `load`."""
