@@ -2,9 +2,10 @@
 
     make bench                                    # or: python benchmarks/engine.py --json engine.json
 
-The engine is given the table and the tasks' row numbers, the others their features. Every contender solves the same 5-way tasks with 15 queries a class. Rounds alternate between the contenders, and the
-ratio is the median over rounds, so that a busy machine disturbs all of them alike. Features: the ``-test`` files in
-``../shared/data/features`` (or ``$MARGINSHOT_DATA/features``) where present, and generated ones with 640 dimensions.
+The engine is given the table and the row numbers of the tasks, the others the features. Every contender solves the
+same 5-way tasks with 15 queries a class. Rounds alternate between the contenders, and the ratio is the median over
+rounds, so that a busy machine disturbs all of them alike. Features: the ``-test`` files in ``../shared/data/features``
+(or ``$MARGINSHOT_DATA/features``) where present, and generated ones with 640 dimensions.
 """
 
 import argparse

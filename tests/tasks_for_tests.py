@@ -17,7 +17,7 @@ def blobs(rng, n_tasks=4, n_way=3, n_shot=2, n_query_per_class=6, n_features=16,
 
 
 def rows_from_bank(y, rng, n_tasks, n_way=5, n_shot=1, n_query_per_class=15):
-    """Tasks drawn from a feature table with labels ``y``: support rows (T, n), labels, query rows (T, m), query labels."""
+    """Tasks drawn from a table with labels ``y``: support rows (T, n), labels, query rows (T, m), query labels."""
     rows = [np.flatnonzero(y == c) for c in np.unique(y)]
     picks = np.array(
         [

@@ -74,9 +74,9 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
     feature_transform : {"cl2n", None} or transformer, default="cl2n"
         "cl2n" centres on the mean of labelled and unlabelled rows and scales to unit length; new rows use the stored
         mean. None leaves the rows as they are; a scikit-learn transformer is cloned and fitted on all rows.
-    tol : float, default=1e-4
-        The first and the last stage end when the norm of the gradient in function space, sqrt(gᵀKg), is at most this;
-        those between, which only lead on, at ten times as much.
+    tol : float, default=3e-4
+        The last stage ends when the norm of the gradient in function space, sqrt(gᵀKg), is at most this; the first,
+        convex one is solved three times as tightly, those between, which only lead on, ten times as loosely.
     max_iter : int, default=500
         Iterations of one stage of one class; reaching it raises a ConvergenceWarning.
 
@@ -127,7 +127,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         n_neighbors: int = 0,
         calibration: str = "platt",
         feature_transform: Any = "cl2n",
-        tol: float = 1e-4,
+        tol: float = 3e-4,
         max_iter: int = 500,
     ) -> None:
         self.lambda1 = lambda1

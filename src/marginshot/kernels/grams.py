@@ -65,21 +65,12 @@ class TableTasks:
         support, query = self.support[tasks], self.query[tasks]
         if self._inner is None or callable(settings.kernel) or not isinstance(transformer, CentreAndNormalise):
             return task_grams(self.table[support], self.table[query], transformer, settings, n_classes)
+        from marginshot.kernels.grams_compiled import look_up_grams  # imports numba
+
         rows = np.concatenate((support, query), axis=1)
-        inner = self._inner[rows[:, :, None], rows[:, None, :]]
-        mean = inner.mean(axis=2, keepdims=True)
-        inner += mean.mean(axis=1, keepdims=True) - mean - mean.transpose(0, 2, 1)
-        lengths = np.sqrt(np.maximum(np.einsum("tii->ti", inner), 0.0))
-        _divide_lengths_out(inner, lengths, lengths.max(axis=1, keepdims=True) * 1e-3)
+        inner = np.empty((*rows.shape, rows.shape[1]), dtype=np.float32)
+        look_up_grams(self._inner, rows, inner)
         return _kernel_of(inner, support.shape[1], settings, n_classes)
-
-
-def _divide_lengths_out(inner: Grams, lengths: NDArray[np.floating], least: Array) -> None:
-    """Make rows of unit length of ``inner`` (T, M, M), in place; those no longer than ``least`` have no direction."""
-    scale = np.zeros_like(lengths)
-    np.divide(1.0, lengths, out=scale, where=lengths > least)
-    inner *= scale[:, :, None]
-    inner *= scale[:, None, :]
 
 
 def _kernel_of(inner: Grams, n_support: int, settings: Settings, n_classes: int) -> Grams:
@@ -112,5 +103,8 @@ def _unit_inner_products(support: Array, query: Array) -> Grams:
     np.subtract(query, mean, out=rows[:, n_support:], casting="same_kind")
     inner = rows @ rows.transpose(0, 2, 1)
     lengths = np.sqrt(np.einsum("tii->ti", inner))
-    _divide_lengths_out(inner, lengths, rounding_length(mean))
+    scale = np.zeros_like(lengths)
+    np.divide(1.0, lengths, out=scale, where=lengths > rounding_length(mean))
+    inner *= scale[:, :, None]
+    inner *= scale[:, None, :]
     return inner
