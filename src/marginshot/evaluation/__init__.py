@@ -1,0 +1,1 @@
+"""Running methods over thousands of tasks, and what is measured there."""

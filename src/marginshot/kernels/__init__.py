@@ -1,0 +1,1 @@
+"""Kernel matrices, and compiled leaf functions on one task."""

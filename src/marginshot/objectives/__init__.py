@@ -1,0 +1,1 @@
+"""What is minimised: value and gradient of one task."""

@@ -1,0 +1,1 @@
+"""Results as tables, figures and pages; nothing here runs a method."""

@@ -8,24 +8,25 @@ with K (the image of the new gradient); the line search moves along f + step · 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marginshot._jit import leaf
+from marginshot.solvers.lbfgs import ARMIJO, CURVATURE, MAX_TRIALS, MEMORY
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
-
-MEMORY = 8  # pairs kept
-ARMIJO = 1e-4  # sufficient decrease
-CURVATURE = 0.9  # weak Wolfe
-MAX_TRIALS = 30  # of the line search
+Array = NDArray[np.float64]
+Loss = Callable[[Vector, Any, Vector], float]
+Minimise = Callable[..., tuple[float, int, float]]
 
 
 @leaf
-def _dot(a: Vector, b: Vector) -> float:
+def dot(a: Vector, b: Vector) -> float:
+    """Euclidean inner product of (M,) and (M,)."""
     total = 0.0
     for i in range(a.shape[0]):
         total += a[i] * b[i]
@@ -54,16 +55,16 @@ def multiply(gram: Matrix, vector: Vector, out: Vector) -> None:
 def _quasi_newton_direction(
     gradient: Vector,
     gradient_image: Vector,
-    steps: NDArray[Any],
-    changes: NDArray[Any],
+    steps: Array,
+    changes: Array,
     curvatures: Vector,
     n_pairs: int,
     newest: int,
-    weights: Vector,
-    direction: NDArray[Any],
+    direction: Array,
 ) -> None:
-    """Two-loop recursion. ``steps``, ``changes`` (MEMORY, 2, M) hold s and y with their images; so does ``direction``."""
+    """Two-loop recursion. ``steps``, ``changes`` (MEMORY, 2, M) and ``direction`` (2, M) carry their images."""
     size = gradient.shape[0]
+    weights = np.empty(MEMORY)
     coef, image = direction[0], direction[1]
     for i in range(size):
         coef[i] = -gradient[i]
@@ -72,109 +73,126 @@ def _quasi_newton_direction(
         return
     for age in range(n_pairs):
         k = (newest - age) % MEMORY
-        weight = _dot(steps[k, 1], coef) / curvatures[k]
+        weight = dot(steps[k, 1], coef) / curvatures[k]
         weights[k] = weight
         for i in range(size):
             coef[i] -= weight * changes[k, 0, i]
             image[i] -= weight * changes[k, 1, i]
-    scale = curvatures[newest] / _dot(changes[newest, 0], changes[newest, 1])
+    scale = curvatures[newest] / dot(changes[newest, 0], changes[newest, 1])
     for i in range(size):
         coef[i] *= scale
         image[i] *= scale
     for age in range(n_pairs - 1, -1, -1):
         k = (newest - age) % MEMORY
-        weight = weights[k] - _dot(changes[k, 1], coef) / curvatures[k]
+        weight = weights[k] - dot(changes[k, 1], coef) / curvatures[k]
         for i in range(size):
             coef[i] += weight * steps[k, 0, i]
             image[i] += weight * steps[k, 1, i]
 
 
 @leaf
-def minimise(
-    loss: Any,
-    params: Any,
-    gram: Matrix,
-    lambda1: float,
-    tol: float,
-    max_iter: int,
-    coef: Vector,
-    scores: Vector,
-) -> tuple[float, int, float]:
-    """Minimise λ1/2 αᵀKα + loss(f), from ``coef`` (α) and ``scores`` (f = Kα + b), both updated in place.
+def _next_trial(step: float, low: float, high: float, slope: float, low_slope: float, too_long: bool) -> float:
+    """Next step to try: the secant's zero of the slope, kept well inside what is still possible."""
+    rising = slope > low_slope
+    secant = low_slope / (low_slope - slope) if rising else 1.0
+    if too_long:
+        return low + (step - low) * (min(max(secant, 0.1), 0.9) if rising else 0.5)
+    if high == math.inf:
+        return low + (step - low) * (min(max(secant, 1.5), 10.0) if rising else 10.0)
+    return 0.5 * (step + high)
 
-    ``loss(f, params, slope)`` returns the loss and writes its derivative. Returns the objective, the number of
-    iterations and the norm of the gradient, sqrt(gᵀKg); converged where that norm is at most ``tol``.
+
+def make_minimise(loss: Loss) -> Minimise:
+    """Compile the solver for one loss.
+
+    ``loss(scores, params, slope)`` returns the loss and writes its derivative by the scores into ``slope``. The loss is
+    bound here and not passed at each call, because numba cannot cache a function that is handed another.
     """
-    size = coef.shape[0]
-    slope, gradient, image = np.empty(size), np.empty(size), np.empty(size)
-    new_gradient, new_image, trial = np.empty(size), np.empty(size), np.empty(size)
-    direction = np.empty((2, size))
-    steps, changes = np.empty((MEMORY, 2, size)), np.empty((MEMORY, 2, size))
-    curvatures, weights = np.empty(MEMORY), np.empty(MEMORY)
-    n_pairs, newest = 0, -1
 
-    multiply(gram, coef, image)
-    norm2 = _dot(coef, image)  # |f|² = αᵀKα
-    value = 0.5 * lambda1 * norm2 + loss(scores, params, slope)
-    for i in range(size):
-        gradient[i] = lambda1 * coef[i] + slope[i]
-    multiply(gram, gradient, image)
-    gradient_norm = math.sqrt(max(_dot(gradient, image), 0.0))
+    @leaf
+    def search_line(
+        params: Any,
+        scores: Vector,
+        change: Vector,
+        parabola: tuple[float, float, float, float],
+        descent: float,
+        value: float,
+        trial: Vector,
+        slope: Vector,
+    ) -> tuple[float, float]:
+        """Step to a point of weak Wolfe type, whose scores and loss slope are left in ``trial`` and ``slope``.
 
-    n_iter = 0
-    while gradient_norm > tol and n_iter < max_iter:
-        _quasi_newton_direction(
-            gradient, image, steps, changes, curvatures, n_pairs, newest, weights, direction
-        )
-        # Along the line, everything but the loss is a parabola in the step.
-        descent = _dot(gradient, direction[1])
-        along = 0.0  # αᵀKd
-        for i in range(size):
-            along += coef[i] * direction[1, i]
-        length2 = _dot(direction[0], direction[1])
-        if n_pairs == 0 or descent >= 0.0:
-            pass
-        low, high, step = 0.0, math.inf, 1.0
-        low_slope = descent
+        ``parabola`` holds λ1, |coef|², <coef, d> and |d|²: along the line only the loss has to be evaluated.
+        """
+        lambda1, norm2, along, length2 = parabola
+        low, high, step, low_slope = 0.0, math.inf, 1.0, descent
         new_value = value
         for _ in range(MAX_TRIALS):
-            for i in range(size):
-                trial[i] = scores[i] + step * direction[1, i]
-            new_norm2 = norm2 + 2.0 * step * along + step * step * length2
-            new_value = 0.5 * lambda1 * new_norm2 + loss(trial, params, slope)
-            new_slope = lambda1 * (along + step * length2) + _dot(slope, direction[1])
-            if new_value > value + ARMIJO * step * descent:
-                high = step
-                step = low + (high - low) * 0.5 if new_slope <= low_slope else low + (high - low) * min(max(
-                    low_slope / (low_slope - new_slope), 0.1), 0.9)
-            elif new_slope < CURVATURE * descent:
-                # secant towards the zero of the slope
-                factor = low_slope / (low_slope - new_slope) if new_slope > low_slope else 10.0
-                width = step - low
-                low_new = step
-                if high == math.inf:
-                    step = low + width * min(max(factor, 1.5), 10.0)
-                else:
-                    step = 0.5 * (step + high)
-                low = low_new
-                low_slope = new_slope
-            else:
+            for i in range(scores.shape[0]):
+                trial[i] = scores[i] + step * change[i]
+            new_value = 0.5 * lambda1 * (norm2 + step * (2.0 * along + step * length2)) + loss(trial, params, slope)
+            new_slope = lambda1 * (along + step * length2) + dot(slope, change)
+            too_long = new_value > value + ARMIJO * step * descent
+            if not too_long and new_slope >= CURVATURE * descent:
                 break
-        n_iter += 1
-        newest = (newest + 1) % MEMORY
+            next_step = _next_trial(step, low, high, new_slope, low_slope, too_long)
+            if too_long:
+                high = step
+            else:
+                low, low_slope = step, new_slope
+            step = next_step
+        return step, new_value
+
+    @leaf
+    def minimise(
+        params: Any, gram: Matrix, lambda1: float, tol: float, max_iter: int, coef: Vector, scores: Vector
+    ) -> tuple[float, int, float]:
+        """Minimise λ1/2 αᵀKα + loss(f) from ``coef`` (α) and ``scores`` (f = Kα + offset), both updated in place.
+
+        Returns the objective, the number of iterations and the norm of the gradient, sqrt(gᵀKg).
+        """
+        size = coef.shape[0]
+        slope, trial, gradient, image = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+        direction = np.empty((2, size))
+        steps, changes = np.empty((MEMORY, 2, size)), np.empty((MEMORY, 2, size))
+        curvatures = np.empty(MEMORY)
+        n_pairs, newest, n_iter = 0, -1, 0
+
+        multiply(gram, coef, image)
+        norm2 = dot(coef, image)
+        value = 0.5 * lambda1 * norm2 + loss(scores, params, slope)
         for i in range(size):
-            s, ks = step * direction[0, i], step * direction[1, i]
-            coef[i] += s
-            scores[i] = trial[i]
-            steps[newest, 0, i], steps[newest, 1, i] = s, ks
-            new_gradient[i] = lambda1 * coef[i] + slope[i]
-        multiply(gram, new_gradient, new_image)
-        for i in range(size):
-            changes[newest, 0, i] = new_gradient[i] - gradient[i]
-            changes[newest, 1, i] = new_image[i] - image[i]
-            gradient[i], image[i] = new_gradient[i], new_image[i]
-        curvatures[newest] = _dot(steps[newest, 1], changes[newest, 0])
-        n_pairs = min(n_pairs + 1, MEMORY)
-        norm2, value = new_norm2, new_value
-        gradient_norm = math.sqrt(max(_dot(gradient, image), 0.0))
-    return value, n_iter, gradient_norm
+            gradient[i] = lambda1 * coef[i] + slope[i]
+        multiply(gram, gradient, image)
+        gradient_norm = math.sqrt(max(dot(gradient, image), 0.0))
+
+        while gradient_norm > tol and n_iter < max_iter:
+            _quasi_newton_direction(gradient, image, steps, changes, curvatures, n_pairs, newest, direction)
+            descent = dot(gradient, direction[1])
+            along, length2 = dot(coef, direction[1]), dot(direction[0], direction[1])
+            parabola = (lambda1, norm2, along, length2)
+            step, new_value = search_line(params, scores, direction[1], parabola, descent, value, trial, slope)
+            if new_value > value:
+                break  # the value no longer resolves the decrease
+            n_iter += 1
+            newest = (newest + 1) % MEMORY
+            n_pairs = min(n_pairs + 1, MEMORY)
+            for i in range(size):
+                steps[newest, 0, i] = step * direction[0, i]
+                steps[newest, 1, i] = step * direction[1, i]
+                coef[i] += step * direction[0, i]
+                scores[i] = trial[i]
+                changes[newest, 0, i] = -gradient[i]
+                changes[newest, 1, i] = -image[i]
+                gradient[i] = lambda1 * coef[i] + slope[i]
+            multiply(gram, gradient, image)
+            for i in range(size):
+                changes[newest, 0, i] += gradient[i]
+                changes[newest, 1, i] += image[i]
+            curvatures[newest] = dot(steps[newest, 1], changes[newest, 0])
+            norm2 += step * (2.0 * along + step * length2)
+            value = new_value
+            gradient_norm = math.sqrt(max(dot(gradient, image), 0.0))
+        return value, n_iter, gradient_norm
+
+    return minimise

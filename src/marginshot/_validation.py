@@ -1,0 +1,61 @@
+"""Checks on users' arrays, and the wording of their errors."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.floating]
+Labels = NDArray[np.int64]
+
+
+def check_task_batch(support: ArrayLike, support_labels: ArrayLike, query: ArrayLike) -> tuple[Array, Labels, Array]:
+    """Support (T, n, D), labels (T, n) with every class 0 … N−1 in every task, and query (T, m, D)."""
+    support, query = _check_rows("support", support), _check_rows("query", query)
+    labels = np.asarray(support_labels)
+    if not len(support):
+        raise ValueError("support must hold at least one task; got none.")
+    if len(query) != len(support):
+        raise ValueError(f"support and query need equally many tasks; got {len(support)} and {len(query)}.")
+    if query.shape[2] != support.shape[2]:
+        raise ValueError(f"support and query need equal n_features; got {support.shape[2]} and {query.shape[2]}.")
+    if labels.shape != support.shape[:2]:
+        raise ValueError(f"support_labels must have shape {support.shape[:2]}, as support; got {labels.shape}.")
+    if labels.dtype.kind not in "iu":
+        raise ValueError(f"support_labels must be whole numbers 0 … N−1; got dtype {labels.dtype}.")
+    return support, check_task_labels(labels.astype(np.int64)), query
+
+
+def check_task_labels(labels: Labels) -> Labels:
+    """Labels (T, n) in which every class 0 … N−1 occurs in every task, and N is at least 2."""
+    if labels.size == 0 or labels.min() < 0:
+        raise ValueError(
+            f"support_labels must be whole numbers 0 … N−1; got {labels.min() if labels.size else 'none at all'}."
+        )
+    n_classes = int(labels.max()) + 1
+    if n_classes < 2:
+        raise ValueError("support_labels must name at least two classes; got one class only.")
+    for c in range(n_classes):
+        missing = ~(labels == c).any(axis=1)
+        if missing.any():
+            raise ValueError(
+                f"support_labels must hold every class 0 … {n_classes - 1} in every task; task "
+                f"{int(np.flatnonzero(missing)[0])} has no example of class {c}."
+            )
+    return labels
+
+
+def _check_rows(name: str, rows: ArrayLike) -> Array:
+    array = np.asarray(rows)
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{name} must be an array of real numbers; got dtype {array.dtype}.")
+    if array.dtype.kind != "f":
+        array = array.astype(np.float64)
+    if array.ndim != 3:
+        raise ValueError(f"{name} must have shape (n_tasks, n_rows, n_features); got {array.shape}.")
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspicious = not np.isfinite(array.sum())  # one pass; a sum of finite numbers may still overflow
+    for task in range(len(array) if suspicious else 0):
+        if not np.isfinite(array[task]).all():
+            raise ValueError(f"{name} must be finite; task {task} holds NaN or infinity.")
+    return array

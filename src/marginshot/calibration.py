@@ -1,0 +1,80 @@
+"""Platt scaling (paper, section 3.3): from the margins of a class to the probability of that class."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, log_expit, softmax
+
+Array = NDArray[np.float64]
+
+_MAX_ITER = 50
+_TOL = 1e-9
+
+
+def fit_platt(margins: Array, labels: NDArray[np.int64]) -> tuple[Array, Array]:
+    """Slope A and intercept B, each (..., n_classes), of p_c = σ(A_c f_c + B_c), fitted on the support.
+
+    Platt's smoothed targets, (n₊+1)/(n₊+2) and 1/(n₋+2), keep a separable one-shot support finite.
+
+    Parameters
+    ----------
+    margins : ndarray of shape (..., n_support, n_classes)
+        Scores of the support in each class's problem.
+    labels : ndarray of int of shape (..., n_support)
+        Classes of the support, 0 … n_classes − 1.
+    """
+    member = labels[..., None] == np.arange(margins.shape[-1])
+    n_positive = member.sum(axis=-2, keepdims=True)
+    n_negative = member.shape[-2] - n_positive
+    targets = np.where(member, (n_positive + 1.0) / (n_positive + 2.0), 1.0 / (n_negative + 2.0))
+    # Centred margins uncouple slope and intercept, which keeps Newton's steps sane.
+    centre = margins.mean(axis=-2, keepdims=True)
+    slope, intercept = _newton(margins - centre, targets)
+    return slope, intercept - slope * centre[..., 0, :]
+
+
+def _newton(x: Array, targets: Array) -> tuple[Array, Array]:
+    """Damped Newton for logistic regression in one variable, every (…, class) problem by itself."""
+    mean = targets.mean(axis=-2)
+    slope, intercept = np.zeros_like(mean), np.log(mean / (1.0 - mean))
+    value = _deviance(x, targets, slope, intercept)
+    for _ in range(_MAX_ITER):
+        p = expit(slope[..., None, :] * x + intercept[..., None, :])
+        residual, spread = p - targets, p * (1.0 - p)
+        g_slope, g_intercept = (residual * x).sum(axis=-2), residual.sum(axis=-2)
+        moving = np.maximum(np.abs(g_slope), np.abs(g_intercept)) > _TOL
+        if not moving.any():
+            break
+        h_ss, h_si, h_ii = (spread * x * x).sum(axis=-2) + 1e-12, (spread * x).sum(axis=-2), spread.sum(axis=-2)
+        determinant = h_ss * h_ii - h_si * h_si
+        d_slope = np.where(moving, (h_si * g_intercept - h_ii * g_slope) / determinant, 0.0)
+        d_intercept = np.where(moving, (h_si * g_slope - h_ss * g_intercept) / determinant, 0.0)
+        step = np.ones_like(slope)
+        for _ in range(20):  # halve where the deviance went up
+            trial = _deviance(x, targets, slope + step * d_slope, intercept + step * d_intercept)
+            worse = trial > value + 1e-12
+            if not worse.any():
+                break
+            step = np.where(worse, 0.5 * step, step)
+        slope, intercept, value = slope + step * d_slope, intercept + step * d_intercept, trial
+    return slope, intercept
+
+
+def _deviance(x: Array, targets: Array, slope: Array, intercept: Array) -> Array:
+    z = slope[..., None, :] * x + intercept[..., None, :]
+    return (np.logaddexp(0.0, z) - targets * z).sum(axis=-2)
+
+
+def platt_probabilities(log_odds: Array) -> Array:
+    """Class probabilities (..., n_classes) from Platt's log-odds A f + B: σ of each, normalised over the classes.
+
+    Computed from logarithms, so that they are finite and sum to 1 however small every σ is.
+
+    Examples
+    --------
+    >>> platt_probabilities(np.array([-1000.0, -1000.0]))
+    array([0.5, 0.5])
+    """
+    probabilities: Array = softmax(log_expit(log_odds), axis=-1)
+    return probabilities

@@ -1,0 +1,5 @@
+"""placeholder"""
+
+
+def command() -> None:
+    """placeholder"""

@@ -1,0 +1,170 @@
+"""FS-TMMC on many small tasks at once: kernel matrices, compiled solver, Platt scaling, in threads without the GIL."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import ThreadpoolController
+
+from marginshot._validation import check_task_batch
+from marginshot.calibration import fit_platt, platt_probabilities
+from marginshot.kernels.grams import task_grams
+from marginshot.priors import ESTIMATION_ROUNDS, estimate_shares, is_estimated, offsets, starting_prior
+from marginshot.settings import Settings
+from marginshot.transforms import make_transform
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+_CHUNK = 16  # tasks a thread holds at once
+
+
+def solve_tasks(
+    support: ArrayLike,
+    support_labels: ArrayLike,
+    query: ArrayLike,
+    *,
+    feature_transform: Any = "cl2n",
+    n_jobs: int | None = None,
+    **hyper_parameters: Any,
+) -> Array:
+    """Scores of the queries of many few-shot tasks under FS-TMMC.
+
+    Each task is solved by itself: its scores do not depend on the other tasks of the batch, nor on the number of
+    threads, to the last bit. The first call after installation compiles the solver, says so, and keeps it on disk.
+
+    Parameters
+    ----------
+    support : array of shape (n_tasks, n_support, n_features)
+    support_labels : array of int of shape (n_tasks, n_support)
+        Classes 0 … N−1; each occurs in every task, not necessarily equally often.
+    query : array of shape (n_tasks, n_query, n_features)
+    feature_transform : {"cl2n", None} or transformer, default="cl2n"
+        What is done to the rows of a task, support and query together; see `TransductiveMaxMarginClassifier`.
+    n_jobs : int, optional
+        Threads; None means 1, −1 all cores.
+    **hyper_parameters
+        ``lambda1``, ``lambda2``, ``gamma1``, ``gamma2``, ``prior``, ``kernel``, ``gamma``, ``degree``, ``coef0``,
+        ``tol``, ``max_iter``, as in `TransductiveMaxMarginClassifier`.
+
+    Returns
+    -------
+    ndarray of shape (n_tasks, n_query, N)
+        Platt's log-odds of each class. The largest is the answer; `marginshot.platt_probabilities` makes them
+        probabilities.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> centres = 4 * rng.standard_normal((3, 16))
+    >>> support = centres + rng.standard_normal((10, 3, 16))                   # ten 3-way 1-shot tasks
+    >>> query = np.repeat(centres, 5, axis=0) + rng.standard_normal((10, 15, 16))
+    >>> scores = solve_tasks(support, np.tile(np.arange(3), (10, 1)), query)
+    >>> scores.shape
+    (10, 15, 3)
+    >>> bool((scores.argmax(axis=2) == np.repeat(np.arange(3), 5)).all())
+    True
+    """
+    settings = Settings(**hyper_parameters)
+    if settings.kernel == "precomputed":
+        raise ValueError('kernel="precomputed" is for TransductiveMaxMarginClassifier; solve_tasks takes features.')
+    support, labels, query = check_task_batch(support, support_labels, query)
+    shares = starting_prior(settings.prior, int(labels.max()) + 1)
+    transformer = make_transform(feature_transform)
+    _load_solver()
+    with _one_blas_thread():
+        parts = Parallel(n_jobs=n_jobs, backend="threading")(
+            delayed(_solve_chunk)(support[chunk], labels[chunk], query[chunk], shares, transformer, settings)
+            for chunk in _chunks(len(support))
+        )
+    _warn_unconverged(np.concatenate([norms for _, norms in parts]), settings)
+    return np.concatenate([scores for scores, _ in parts])
+
+
+def _chunks(n_tasks: int) -> Iterator[slice]:
+    for start in range(0, n_tasks, _CHUNK):
+        yield slice(start, min(start + _CHUNK, n_tasks))
+
+
+def _one_blas_thread() -> Any:
+    """Threads work on tasks; BLAS inside them stays single, which also fixes the order of its sums."""
+    return _controller().limit(limits=1, user_api="blas")
+
+
+@lru_cache(maxsize=1)
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+@lru_cache(maxsize=1)
+def _load_solver() -> None:
+    """Compile the solver, or read it from numba's cache, on the smallest task there is."""
+    from marginshot._jit import announce_compilation
+
+    with announce_compilation("the solver for batches of tasks"):
+        _follow_paths(np.eye(2, dtype=np.float32)[None], np.array([[0, 1]]), np.zeros((1, 2)), Settings())
+
+
+def _solve_chunk(
+    support: Array, labels: Labels, query: Array, shares: Array, transformer: Any, settings: Settings
+) -> tuple[Array, Array]:
+    """Log-odds of the queries (T, m, N), and the gradient norms (T, N, stages) at which the solver stopped."""
+    grams = task_grams(support, query, transformer, settings)
+    n_support = labels.shape[1]
+    shares = np.tile(shares, (len(labels), 1))
+    rounds = ESTIMATION_ROUNDS if is_estimated(settings.prior) else 0
+    for remaining in range(rounds, -1, -1):
+        scores, norms = _follow_paths(grams, labels, offsets(settings.prior, shares), settings)
+        slope, intercept = fit_platt(scores[:, :n_support], labels)
+        log_odds = slope[:, None] * scores[:, n_support:] + intercept[:, None]
+        # A query at the mean of the task has no direction: nothing speaks for any class.
+        log_odds[np.einsum("tii->ti", grams)[:, n_support:] == 0] = 0.0
+        if remaining:
+            shares = estimate_shares(platt_probabilities(log_odds))
+    return log_odds, norms
+
+
+def _follow_paths(
+    grams: NDArray[np.float32], labels: Labels, task_offsets: Array, settings: Settings
+) -> tuple[Array, Array]:
+    """Scores (T, M, N) of all rows, and gradient norms (T, N, stages)."""
+    from marginshot.solvers.continuation_compiled import follow_paths  # imports numba
+
+    (n_tasks, n_rows), n_classes = grams.shape[:2], task_offsets.shape[1]
+    scores = np.empty((n_tasks, n_rows, n_classes))
+    norms = np.empty((n_tasks, n_classes, len(settings.lambda2)))
+    follow_paths(
+        grams,
+        labels,
+        task_offsets,
+        np.asarray(settings.lambda2, dtype=np.float64),
+        float(settings.lambda1),
+        float(settings.gamma1),
+        float(settings.gamma2),
+        float(settings.tol),
+        int(settings.max_iter),
+        scores,
+        norms,
+    )
+    return scores, norms
+
+
+def _warn_unconverged(norms: Array, settings: Settings) -> None:
+    missed = np.argwhere(norms > settings.tol)
+    if len(missed):
+        task, c, stage = missed[0]
+        warnings.warn(
+            f"{len(np.unique(missed[:, 0]))} of {len(norms)} tasks did not converge within "
+            f"max_iter={settings.max_iter}; the first is task {task}: class {c}, lambda2={settings.lambda2[stage]:g}, "
+            f"gradient norm {norms[task, c, stage]:.2g} > tol={settings.tol:g}.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,290 @@
+"""FS-TMMC and FS-MMC as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from marginshot import persistence
+from marginshot.calibration import fit_platt, platt_probabilities
+from marginshot.kernels.functions import KernelFunction
+from marginshot.labels import encode_labels
+from marginshot.objectives.margin import MarginLoss, one_vs_rest
+from marginshot.priors import ESTIMATION_ROUNDS, estimate_shares, is_estimated, offsets, starting_prior
+from marginshot.settings import PAPER_LAMBDA2, Settings
+from marginshot.solvers.continuation import Path, follow_path
+from marginshot.transforms import make_transform
+
+Array = NDArray[np.float64]
+
+
+class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Transductive maximum-margin classifier (FS-TMMC): a few labelled rows, many unlabelled ones, all used by `fit`.
+
+    For each class, one against the rest, `fit` minimises over f = Σ α_i k(x_i, ·) + offset
+
+        λ1/2 αᵀKα + 1/n Σ_labelled w_i/γ1 log(1 + exp(γ1 (1 − y_i f_i))) + λ2/m Σ_unlabelled exp(−γ2 f_i²)
+
+    along a growing λ2: the unlabelled rows push the separating plane out of dense regions. Scores become probabilities
+    by Platt scaling on the labelled rows. ``lambda2=(0,)``, or a ``y`` with nothing unlabelled, gives FS-MMC.
+
+    `fit` is where the unlabelled rows are used together; `predict` is inductive: it applies the fitted planes row by
+    row. On the unlabelled rows of `fit` it gives the labels of ``transduction_``.
+
+    Unlabelled rows are marked by −1 in a numeric ``y``; among string labels by −1, None, NaN or the empty string.
+
+    Parameters
+    ----------
+    lambda1 : float, default=0.04
+        Weight of the squared norm of f (λ1).
+    lambda2 : sequence of float, default=(0, 1e-5, 1e-3, 0.1, 1)
+        The growing weights of the unlabelled rows (λ2), each stage started from the last. ``(0,)`` gives FS-MMC.
+    gamma1 : float, default=20
+        Sharpness of the smoothed hinge (γ1).
+    gamma2 : float, default=2
+        Sharpness of the query term (γ2).
+    prior : {"uniform", "estimate"}, array of shape (n_classes,), or None, default="uniform"
+        Share π of each class among the unlabelled rows, in the order of ``classes_``. Sets the offset 2π − 1, which the
+        paper's equations leave out and without which the method does not work; None gives the equations as printed.
+        "estimate" re-estimates π from the answers.
+    kernel : {"linear", "rbf", "poly", "precomputed"} or callable, default="linear"
+        With "precomputed", `fit` takes the (n_rows, n_rows) kernel matrix and `predict` the kernel between new rows and
+        those of `fit`; no transform is applied. A callable takes (a, D) and (b, D) and returns (a, b).
+    gamma : "scale" or float, default="scale"
+        Width of "rbf" and "poly"; "scale" is one over the total variance of the transformed rows.
+    degree : int, default=3
+        Degree of "poly".
+    coef0 : float, default=1
+        Constant of "poly".
+    feature_transform : {"cl2n", None} or transformer, default="cl2n"
+        "cl2n" centres on the mean of labelled and unlabelled rows and scales to unit length; new rows use the stored
+        mean. None leaves the rows as they are; a scikit-learn transformer is cloned and fitted on all rows.
+    tol : float, default=1e-4
+        A stage ends when the norm of the gradient in function space, sqrt(gᵀKg), is at most this.
+    max_iter : int, default=500
+        Iterations of one stage of one class; reaching it raises a ConvergenceWarning.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    transduction_ : ndarray of shape (n_rows,)
+        A label for every row of `fit`; given labels never change.
+    label_distributions_ : ndarray of shape (n_rows, n_classes)
+        Probabilities behind ``transduction_``; certainty for the given labels.
+    dual_coef_ : ndarray of shape (n_classes, n_rows)
+        α of each class.
+    coef_ : ndarray of shape (n_classes, n_features)
+        The planes in transformed feature space; linear kernel only.
+    intercept_ : ndarray of shape (n_classes,)
+        The offsets 2π − 1.
+    prior_ : ndarray of shape (n_classes,)
+    objective_ : ndarray of shape (n_classes, n_stages)
+        Value of the objective at the end of each stage.
+    n_iter_ : ndarray of shape (n_classes,)
+        Iterations over all stages.
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_iris
+    >>> X, truth = load_iris(return_X_y=True)
+    >>> y = np.full(150, -1)
+    >>> y[[0, 50, 100]] = truth[[0, 50, 100]]                   # one example a class, 147 unlabelled
+    >>> clf = TransductiveMaxMarginClassifier().fit(X, y)
+    >>> bool(np.mean(clf.transduction_ == truth) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        lambda1: float = 0.04,
+        lambda2: Any = PAPER_LAMBDA2,
+        gamma1: float = 20.0,
+        gamma2: float = 2.0,
+        prior: Any = "uniform",
+        kernel: Any = "linear",
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        feature_transform: Any = "cl2n",
+        tol: float = 1e-4,
+        max_iter: int = 500,
+    ) -> None:
+        self.lambda1 = lambda1
+        self.lambda2 = lambda2
+        self.gamma1 = gamma1
+        self.gamma2 = gamma2
+        self.prior = prior
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.feature_transform = feature_transform
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Solve for the planes of all classes on labelled and unlabelled rows together.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+            Or the kernel matrix (n_rows, n_rows) with ``kernel="precomputed"``.
+        y : array of shape (n_rows,)
+            Labels; −1 where unknown (among strings also None, NaN or "").
+        """
+        settings = self._settings()
+        X = self._check(X, reset=True)
+        self.classes_, codes = encode_labels(y, n_rows=len(X))
+        starting_prior(self.prior, len(self.classes_))
+        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
+            raise ValueError(f'X must be a square kernel matrix with kernel="precomputed"; got shape {X.shape}.')
+        self._transformer = None if self.kernel == "precomputed" else make_transform(self.feature_transform)
+        rows = X if self._transformer is None else self._transformer.fit_transform(X)
+        self._kernel_function = None
+        if self.kernel in ("rbf", "poly"):
+            self._kernel_function = KernelFunction.fitted(settings, rows @ rows.T)
+        self._solve(self._kernel_matrix(rows, rows), codes, settings)
+        # What a new row is compared with: the planes if there are any, else the rows of the expansion.
+        self._rows = None if self.kernel in ("linear", "precomputed") else rows
+        if self.kernel == "linear":
+            self.coef_ = self.dual_coef_ @ rows
+        return self
+
+    def _settings(self) -> Settings:
+        parameters = self.get_params(deep=False)
+        del parameters["feature_transform"]
+        return Settings(**parameters)
+
+    def _check(self, X: ArrayLike, *, reset: bool) -> NDArray[np.floating]:
+        # float16 is widened: its sums overflow.
+        return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
+
+    def _kernel_matrix(self, left: NDArray[np.floating], right: NDArray[np.floating] | None) -> Array:
+        """Kernel (a, b) between transformed rows; with "precomputed" ``left`` is that kernel already."""
+        if self.kernel == "precomputed" or right is None:
+            return left.astype(np.float64, copy=False)
+        if callable(self.kernel):
+            return np.asarray(self.kernel(left, right), dtype=np.float64)
+        inner = (left @ right.T).astype(np.float64)
+        if self._kernel_function is None:
+            return inner
+        squares = [np.einsum("ij,ij->i", rows, rows) for rows in (left, right)]
+        return self._kernel_function(inner, *squares).astype(np.float64, copy=False)
+
+    def _solve(self, gram: Array, codes: NDArray[np.int64], settings: Settings) -> None:
+        """Set every learned attribute from the kernel matrix (n_rows, n_rows) and the class indices (n_rows,)."""
+        support, query = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
+        order = np.concatenate((support, query))
+        ordered = gram[np.ix_(order, order)]
+        labels = codes[support]
+        shares = starting_prior(self.prior, len(self.classes_))
+        rounds = ESTIMATION_ROUNDS if is_estimated(self.prior) else 0
+        for remaining in range(rounds, -1, -1):
+            path = _follow(ordered, labels, offsets(self.prior, shares), settings)
+            self._platt = fit_platt(path.scores[: len(support)], labels)
+            log_odds = self._log_odds(path.scores, ~ordered.any(axis=1))
+            probabilities = platt_probabilities(log_odds)
+            if remaining:
+                shares = estimate_shares(probabilities[len(support) :])
+        self._warn_unconverged(path, settings)
+        self.prior_, self.intercept_ = shares, offsets(self.prior, shares)
+        self.dual_coef_ = np.empty((len(self.classes_), len(gram)))
+        self.dual_coef_[:, order] = path.coef.T
+        self.objective_, self.n_iter_ = path.objective, path.n_iter.sum(axis=1)
+        probabilities[: len(support)] = np.eye(len(self.classes_))[labels]
+        self.label_distributions_ = np.empty_like(probabilities)
+        self.label_distributions_[order] = probabilities
+        self.transduction_ = self.classes_[self.label_distributions_.argmax(axis=1)]
+
+    def margins(self, X: ArrayLike) -> Array:
+        """f of each class at each row, (n_rows, n_classes): Eq. (3) plus the offset. Zero is the separating plane."""
+        return self._margins(X)[0]
+
+    def _margins(self, X: ArrayLike) -> tuple[Array, Any]:
+        """Margins (n_rows, n_classes), and which rows have no kernel with any row of `fit`."""
+        check_is_fitted(self)
+        X = self._check(X, reset=False)
+        rows = X if self._transformer is None else self._transformer.transform(X)
+        if self.kernel == "linear":
+            return rows @ self.coef_.T + self.intercept_, ~rows.any(axis=1)
+        kernel = self._kernel_matrix(rows, self._rows)
+        return kernel @ self.dual_coef_.T + self.intercept_, ~kernel.any(axis=1)
+
+    def _log_odds(self, margins: Array, empty: Any) -> Array:
+        """Platt's log-odds; zero for every class where nothing speaks for any."""
+        slope, intercept = self._platt
+        log_odds: Array = slope * margins + intercept
+        log_odds[empty] = 0.0
+        return log_odds
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """Platt's log-odds A_c f_c + B_c, (n_rows, n_classes); with two classes those of the second, (n_rows,).
+
+        The largest is the class that `predict` answers. The bare f_c are given by `margins`.
+        """
+        log_odds = self._log_odds(*self._margins(X))
+        if len(self.classes_) == 2:
+            return 0.5 * (log_odds[:, 1] - log_odds[:, 0])  # the two problems mirror each other
+        return log_odds
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Probability of each class at each row, (n_rows, n_classes), Platt-scaled and normalised over classes."""
+        return platt_probabilities(self._log_odds(*self._margins(X)))
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Class of each row, (n_rows,), by the fitted planes, whatever the other rows are."""
+        log_odds = self._log_odds(*self._margins(X))
+        return np.asarray(self.classes_[log_odds.argmax(axis=1)])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write planes, mean, classes and settings to an ``.npz`` file without pickle, for `load`."""
+        check_is_fitted(self)
+        persistence.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read an estimator written by `save`; it predicts as before, and has no ``transduction_``."""
+        return persistence.load(cls, path)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_platt")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    def _warn_unconverged(self, path: Path, settings: Settings) -> None:
+        for c, stage in np.argwhere(path.gradient_norm > settings.tol):
+            warnings.warn(
+                f"Class {self.classes_[c]!r} did not converge at lambda2={settings.lambda2[stage]:g}: gradient norm "
+                f"{path.gradient_norm[c, stage]:.2g} > tol={settings.tol:g} after {path.n_iter[c, stage]} iterations. "
+                f"Raise max_iter (now {settings.max_iter}) or tol.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+
+def _follow(gram: Array, labels: NDArray[np.int64], class_offsets: Array, settings: Settings) -> Path:
+    """The λ2 sequence on a kernel matrix with the support rows first."""
+    signs, weights = one_vs_rest(labels, len(class_offsets))
+    return follow_path(
+        gram,
+        lambda lambda2: MarginLoss(signs, weights, settings.gamma1, settings.gamma2, lambda2),
+        settings.lambda2,
+        n_support=len(labels),
+        offsets=class_offsets,
+        lambda1=settings.lambda1,
+        tol=settings.tol,
+        max_iter=settings.max_iter,
+    )

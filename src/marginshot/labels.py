@@ -1,0 +1,55 @@
+"""Labels with gaps: how unlabelled rows are marked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+UNLABELLED = -1
+
+
+def unlabelled_rows(y: NDArray[Any]) -> NDArray[np.bool_]:
+    """True where ``y`` (n_rows,) has no label: −1 in numbers; −1, None, NaN or "" among strings.
+
+    Examples
+    --------
+    >>> unlabelled_rows(np.array(["cat", "", "dog"]))
+    array([False,  True, False])
+    """
+    if y.dtype.kind in "iufb":
+        return np.asarray(y == UNLABELLED)
+    # A list such as ["cat", -1] becomes an array of strings, "-1" among them.
+    return np.array([label is None or label != label or label in ("", "-1", UNLABELLED) for label in y], dtype=bool)
+
+
+def encode_labels(y: ArrayLike, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Classes (n_classes,), sorted, and the class index of each row (n_rows,), −1 where unlabelled."""
+    if y is None:
+        raise ValueError("This TransductiveMaxMarginClassifier requires y to be passed, but the target y is None.")
+    labels = column_or_1d(_as_array(y), warn=True)
+    if len(labels) != n_rows:
+        raise ValueError(f"X and y need equally many rows; got {n_rows} and {len(labels)}.")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError("y must be finite; it holds NaN or infinity. Mark unlabelled rows of a numeric y by −1.")
+    unknown = unlabelled_rows(labels)
+    known = labels[~unknown]
+    if known.dtype.kind == "O":
+        known = np.array([str(label) if isinstance(label, str) else label for label in known])
+    if not len(known):
+        raise ValueError("y must label at least one row of each of two classes; every row is unlabelled.")
+    check_classification_targets(known)
+    classes, codes = np.unique(known, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"y must name at least two classes; got one class only: {classes[0]!r}.")
+    encoded = np.full(n_rows, UNLABELLED, dtype=np.int64)
+    encoded[~unknown] = codes
+    return classes, encoded
+
+
+def _as_array(y: ArrayLike) -> NDArray[Any]:
+    """``y`` as an array, its missing values (a data frame's included) kept as they are."""
+    return np.asarray(y, dtype=object) if hasattr(y, "isna") and y.isna().any() else np.asarray(y)

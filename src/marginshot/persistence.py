@@ -1,0 +1,111 @@
+"""Saving a fitted classifier without pickle: arrays and a JSON header in one ``.npz`` file."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginshot._files import atomic_path
+from marginshot.kernels.functions import KernelFunction
+from marginshot.transforms import CentreAndNormalise
+
+if TYPE_CHECKING:
+    from marginshot.estimators import TransductiveMaxMarginClassifier
+
+Estimator = TypeVar("Estimator", bound="TransductiveMaxMarginClassifier")
+
+FORMAT = "marginshot-classifier-1"
+
+
+def save(estimator: TransductiveMaxMarginClassifier, path: str | os.PathLike[str]) -> None:
+    """Write what `predict` needs: planes (or rows and dual coefficients), mean, Platt's parameters, settings."""
+    settings = estimator.get_params(deep=False)
+    if callable(settings["kernel"]):
+        raise ValueError(
+            "A callable kernel cannot be saved without pickle; use a named kernel or pickle the estimator."
+        )
+    if not isinstance(settings["feature_transform"], str | None):
+        raise ValueError(
+            f"The feature_transform {settings['feature_transform']!r} cannot be saved without pickle; "
+            "apply it to X yourself and use feature_transform=None."
+        )
+    for name in ("lambda2", "prior"):
+        if settings[name] is not None and not isinstance(settings[name], str):
+            settings[name] = np.asarray(settings[name], dtype=float).tolist()
+    header = {"format": FORMAT, "settings": settings, "n_features_in": estimator.n_features_in_}
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        np.savez(file, header=np.array(json.dumps(header)), **_arrays(estimator))
+
+
+def _arrays(estimator: TransductiveMaxMarginClassifier) -> dict[str, Any]:
+    slope, intercept = estimator._platt
+    arrays: dict[str, Any] = {
+        "classes": estimator.classes_,
+        "prior": estimator.prior_,
+        "intercept": estimator.intercept_,
+        "platt_slope": slope,
+        "platt_intercept": intercept,
+    }
+    if estimator.kernel == "linear":
+        arrays["coef"] = estimator.coef_
+    else:
+        arrays["dual_coef"] = estimator.dual_coef_
+    if estimator._kernel_function is not None:
+        arrays["rows"] = estimator._rows
+        arrays["gamma"] = np.asarray(estimator._kernel_function.gamma)
+    if isinstance(estimator._transformer, CentreAndNormalise):
+        arrays["mean"] = estimator._transformer.mean_
+    if hasattr(estimator, "feature_names_in_"):
+        arrays["feature_names"] = np.array([str(name) for name in estimator.feature_names_in_])
+    return arrays
+
+
+def load(cls: type[Estimator], path: str | os.PathLike[str]) -> Estimator:
+    """The estimator `save` wrote to ``path``."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"There is no saved classifier at {os.fspath(path)!r}.")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        header = json.loads(str(arrays.pop("header")))
+        assert_format(header)
+    except (ValueError, KeyError, OSError, zipfile.BadZipFile, EOFError) as error:
+        raise ValueError(f"{os.fspath(path)!r} is not a classifier saved by marginshot: {error}") from error
+    return _restore(cls(**header["settings"]), header, arrays)
+
+
+def assert_format(header: Any) -> None:
+    """Raise ValueError unless ``header`` is of the format this version reads."""
+    found = header.get("format") if isinstance(header, dict) else None
+    if found != FORMAT:
+        raise ValueError(f"its format is {found!r}, this version reads {FORMAT!r}.")
+
+
+def _restore(estimator: Estimator, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Estimator:
+    estimator.n_features_in_ = header["n_features_in"]
+    estimator.classes_, estimator.prior_ = arrays["classes"], arrays["prior"]
+    estimator.intercept_ = arrays["intercept"]
+    estimator._platt = (arrays["platt_slope"], arrays["platt_intercept"])
+    estimator._rows = arrays.get("rows")
+    estimator._kernel_function = None
+    if estimator.kernel == "linear":
+        estimator.coef_ = arrays["coef"]
+    else:
+        estimator.dual_coef_ = arrays["dual_coef"]
+    if "gamma" in arrays:
+        estimator._kernel_function = KernelFunction(
+            estimator.kernel, arrays["gamma"], estimator.degree, estimator.coef0
+        )
+    estimator._transformer = None
+    if "mean" in arrays:
+        estimator._transformer = CentreAndNormalise()
+        estimator._transformer.mean_ = arrays["mean"]
+    if "feature_names" in arrays:
+        estimator.feature_names_in_ = arrays["feature_names"].astype(object)
+    return estimator

@@ -1,0 +1,139 @@
+"""Transformations of features before a classifier sees them.
+
+`CentreAndNormalise` serves the estimator and takes one set of rows. The functions below it take a batch of tasks,
+``(T, rows, D)``, and treat each task on its own; none changes its input.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+
+Array = NDArray[np.floating]
+
+
+class CentreAndNormalise(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """CL2N: subtract the mean of the rows seen by `fit`, then scale each row to unit length (paper, section 4.4).
+
+    A row that equals the mean has no direction and stays zero.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (n_features,)
+
+    Examples
+    --------
+    >>> CentreAndNormalise().fit_transform(np.array([[0.0, 0.0], [2.0, 0.0]]))
+    array([[-1.,  0.],
+           [ 1.,  0.]])
+    """
+
+    def fit(self, X: Array, y: object = None) -> Self:
+        """Store the mean of ``X`` (n_rows, n_features)."""
+        self.mean_ = X.mean(axis=0, dtype=np.float64)
+        return self
+
+    def transform(self, X: Array) -> Array:
+        """Centred rows of unit length, (n_rows, n_features)."""
+        centred = X - self.mean_.astype(X.dtype)
+        length = np.sqrt(np.einsum("ij,ij->i", centred, centred))[:, None]
+        out: Array = np.zeros_like(centred)
+        np.divide(centred, length, out=out, where=length > rounding_length(self.mean_.astype(X.dtype)))
+        return out
+
+
+def rounding_length(mean: Array) -> Array:
+    """Length that rounding alone can give to a row equal to ``mean`` (..., D); its direction means nothing."""
+    size = np.abs(mean).max(axis=-1, initial=0.0) * np.sqrt(mean.shape[-1])
+    return np.asarray(4.0 * np.finfo(mean.dtype).eps * size)
+
+
+def make_transform(transform: Any) -> Any:
+    """The transformer meant by ``feature_transform``: "cl2n", None, or an unfitted transformer, which is cloned."""
+    if transform is None:
+        return None
+    if isinstance(transform, str) and transform == "cl2n":
+        return CentreAndNormalise()
+    if hasattr(transform, "fit") and hasattr(transform, "transform"):
+        return clone(transform)
+    raise ValueError(
+        f'feature_transform must be "cl2n", None or a transformer with fit and transform; got {transform!r}.'
+    )
+
+
+Features = NDArray[Any]
+#: Where the origin is put before rows are scaled to unit length: the mean of support and query together, the mean of
+#: the support, nowhere ("none"), or a vector of shape (D,), usually the mean of the base classes.
+Centre = Literal["task", "support", "none"] | NDArray[Any] | tuple[float, ...]
+
+# Keeps the square root's slope finite at zero, as in the code published with the power transform's paper.
+_POWER_OFFSET = 1e-6
+
+
+def l2_normalize(features: Features) -> Features:
+    """Scale each row of ``(T, rows, D)`` to unit length; a row of zeros stays zeros."""
+    norms = np.sqrt(np.einsum("trd,trd->tr", features, features))
+    norms[norms == 0.0] = 1.0
+    scaled: Features = features / norms[:, :, None]
+    return scaled
+
+
+def check_centre(centre: Centre) -> None:
+    """Raise ValueError unless ``centre`` is one of the three words or a finite vector."""
+    if isinstance(centre, str):
+        if centre not in ("task", "support", "none"):
+            raise ValueError(f"centre must be 'task', 'support', 'none' or a vector of shape (D,); got {centre!r}.")
+        return
+    vector = np.asarray(centre, dtype=np.float64)
+    if vector.ndim != 1 or not np.isfinite(vector).all():
+        raise ValueError(f"centre must be a finite vector of shape (D,); got an array of shape {vector.shape}.")
+
+
+def task_centre(support: Features, query: Features, centre: Centre) -> Features | None:
+    """The origin of each task, ``(T, 1, D)`` or ``(1, 1, D)``, or None where nothing is to be subtracted.
+
+    Parameters
+    ----------
+    support : ndarray of shape (T, n_support, D)
+    query : ndarray of shape (T, n_query, D)
+    centre : {"task", "support", "none"} or array-like of shape (D,)
+    """
+    if isinstance(centre, str):
+        if centre == "none":
+            return None
+        mean: Features = support.sum(axis=1, keepdims=True)
+        if centre == "support":
+            return mean / support.shape[1]
+        return (mean + query.sum(axis=1, keepdims=True)) / (support.shape[1] + query.shape[1])
+    vector = np.asarray(centre, dtype=support.dtype)
+    if vector.size != support.shape[2]:
+        raise ValueError(f"centre needs one number per feature, {support.shape[2]}; got {vector.size}.")
+    return vector.reshape(1, 1, -1)
+
+
+def centre_and_normalize(support: Features, query: Features, centre: Centre) -> tuple[Features, Features]:
+    """Subtract each task's centre, then scale the rows to unit length (CL2N, or L2N with ``centre="none"``).
+
+    Parameters
+    ----------
+    support : ndarray of shape (T, n_support, D)
+    query : ndarray of shape (T, n_query, D)
+    centre : {"task", "support", "none"} or array-like of shape (D,)
+
+    Returns
+    -------
+    support, query : ndarrays of the same shapes
+    """
+    origin = task_centre(support, query, centre)
+    if origin is None:
+        return l2_normalize(support), l2_normalize(query)
+    return l2_normalize(support - origin), l2_normalize(query - origin)
+
+
+def power_transform(features: Features, power: float) -> Features:
+    """Negative features to zero, then each feature to ``power``: makes long-tailed activations less so."""
+    transformed: Features = (np.maximum(features, 0.0) + features.dtype.type(_POWER_OFFSET)) ** power
+    return transformed
