@@ -196,21 +196,28 @@ def test_a_killed_command_resumes_to_identical_weights(folder, finished_run, tmp
     assert len(leftovers) <= 1, leftovers
 
 
-def test_two_processes_give_the_loss_curve_of_one(folder, tmp_path):
-    losses, weights = [], []
-    options = ["small-resnet" if option == "conv4" else option for option in OPTIONS]
-    for devices in ("1", "2"):
-        out = tmp_path / devices
-        command = [*COMMAND, "--data", str(folder), "--out", str(out), *options, "--devices", devices, "--epochs", "1"]
-        process = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=240, check=False)
-        assert process.returncode == 0, process.stderr
-        with (out / "steps.csv").open() as file:
-            losses.append([float(row["loss"]) for row in csv.DictReader(file)])
-        weights.append(load_file(out / "last.safetensors"))
-    assert len(losses[0]) == 15
-    np.testing.assert_allclose(losses[0], losses[1], atol=1e-4)
-    for name, value in weights[0].items():
-        torch.testing.assert_close(weights[1][name], value, atol=2e-3, rtol=2e-3)
+# In single precision the curves part after some steps, as they do between two versions of one library: where a rounding
+# error moves a value across the kink of a ReLU, the gradient jumps. In double precision that takes far longer.
+@pytest.mark.parametrize(("precision", "batch_size", "n_steps"), [("64-true", 8, 15), ("32-true", 40, 3)])
+def test_two_processes_give_the_loss_curve_of_one(folder, tmp_path, precision, batch_size, n_steps):
+    settings = small_settings(backbone="small-resnet", epochs=1, batch_size=batch_size)
+    hardware = Hardware(accelerator="cpu", precision=precision, log_steps=1)
+    train(settings, hardware, folder, tmp_path / "one")
+    changes = ["--backbone", "small-resnet", "--epochs", "1", "--batch-size", str(batch_size), "--devices", "2"]
+    command = [*COMMAND, "--data", str(folder), "--out", str(tmp_path / "two"), *OPTIONS, *changes]
+    process = subprocess.run(
+        [*command, "--precision", precision], env=ENVIRONMENT, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert process.returncode == 0, process.stderr
+    assert "Warning" not in process.stderr
+    curves = []
+    for run in ("one", "two"):
+        with (tmp_path / run / "steps.csv").open() as file:
+            curves.append([float(row["loss"]) for row in csv.DictReader(file)])
+    assert len(curves[0]) == n_steps
+    np.testing.assert_allclose(curves[0], curves[1], rtol=0, atol=1e-4)
+    accuracies = [(tmp_path / run / "epochs.csv").read_text().splitlines()[1].split(",")[3] for run in ("one", "two")]
+    assert float(accuracies[0]) == pytest.approx(float(accuracies[1]), abs=0.02)
 
 
 def test_a_finished_run_is_left_alone(folder, finished_run):
