@@ -45,7 +45,7 @@ class BDCSPN(TaskwiseMethod):
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        check_setting(self, "sharpness", low=0.0, high=100.0)
+        check_setting(self, "sharpness", low=0.0, high=100.0, open_high=False)
         check_centre(self.centre)
 
     def _score(self, tasks: Tasks) -> NDArray[Any]:
@@ -79,4 +79,5 @@ def rectified_prototypes(
     members = one_hot(np.concatenate([labels, chosen], axis=1), n_way, rows.dtype)
     weights = members * np.exp(sharpness * cosines)
     weights /= weights.sum(axis=1, keepdims=True)
-    return np.matmul(weights.swapaxes(1, 2), rows)
+    prototypes: NDArray[Any] = np.matmul(weights.swapaxes(1, 2), rows)
+    return prototypes
