@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs the extra vision")
 
-from picture_layouts import write_class_folders  # noqa: E402
+from picture_layouts import picture, write_class_folders  # noqa: E402
 
 from marginshot.features import load_features  # noqa: E402
 from marginshot.vision.backbones import build_backbone  # noqa: E402
@@ -145,7 +145,7 @@ def test_features_of_a_run_are_its_backbones(run):
     encoder = load_encoder(str(run), weights="last")
     weights = load_file(run / "last.safetensors")
     assert all(torch.equal(value, weights[f"backbone.{name}"]) for name, value in encoder.network.state_dict().items())
-    assert encoder.preprocessing(open_dataset("glyphs", None, "validation").source.read(0)).shape == (3, 16, 16)
+    assert encoder.preprocessing(picture(0, 0, 20)).shape == (3, 16, 16)
     with pytest.raises(ValueError, match="weights must be 'best' or 'last'; got 'worst'"):
         load_encoder(str(run), weights="worst")
 

@@ -26,9 +26,7 @@ class Weights(StrEnum):
 def command(
     encoder: Annotated[
         str,
-        typer.Argument(
-            help="A run, a checkpoint of SimpleShot (.pth.tar), efficientnet-lite0, or a timm model."
-        ),
+        typer.Argument(help="A run, a checkpoint of SimpleShot (.pth.tar), efficientnet-lite0, or a timm model."),
     ],
     out: Annotated[Path, typer.Option("--out", help="Feature file to write: .npz or .parquet.")],
     data: Annotated[Path | None, typer.Option("--data", help="Folder with the dataset's files.")] = None,
