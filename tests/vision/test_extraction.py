@@ -86,6 +86,14 @@ def test_parts_of_other_weights_are_not_used(tmp_path, pictures, encoder):
     assert seen == [4, 8, 12, 15]
 
 
+def test_a_folder_in_the_way_is_left_alone(tmp_path, pictures, encoder):
+    (tmp_path / "features.npz.partial").mkdir()
+    (tmp_path / "features.npz.partial" / "thesis.txt").write_text("precious")
+    with pytest.raises(FileExistsError, match=r"features\.npz\.partial is needed .* holds something else"):
+        extract(encoder, open_dataset("folder", pictures, "all"), tmp_path / "features.npz", CPU)
+    assert (tmp_path / "features.npz.partial" / "thesis.txt").exists()
+
+
 def test_corrupt_pictures_stop_or_are_skipped(tmp_path, pictures, encoder):
     for name in ("cats/0000.jpg", "dogs/0003.jpg"):
         (pictures / name).write_bytes(b"broken")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 
 def command(
+    context: typer.Context,
     dataset: Annotated[
         str, typer.Argument(help="miniimagenet, tieredimagenet, cub, glyphs, or folder (any folder of class folders).")
     ],
@@ -69,41 +71,16 @@ def command(
     """
     from marginshot.vision.settings import Hardware, TrainSettings
 
-    chosen = {
-        "epochs": epochs,
-        "batch_size": batch_size,
-        "image_size": image_size,
-        "learning_rate": learning_rate,
-        "learning_rate_step": learning_rate_step,
-        "weight_decay": weight_decay,
-        "label_smoothing": label_smoothing,
-        "crop_scale": crop_scale,
-        "color_jitter": color_jitter,
-        "flip": flip,
-        "validation_tasks": validation_tasks,
-        "validation_queries": validation_queries,
-        "seed": seed,
-    }
-    settings = TrainSettings.from_dict(
-        {
-            "dataset": dataset,
-            "backbone": backbone,
-            "subset": subset,
-            "skip_corrupt": skip_corrupt,
-            **{name: value for name, value in chosen.items() if value is not None},
-        },
-        "The command line",
-    )
-    hardware = Hardware(
-        accelerator=accelerator,
-        devices=devices,
-        nodes=nodes,
-        precision=precision,
-        workers=workers,
-        checkpoint_steps=checkpoint_steps,
-        log_steps=log_steps,
-    )
+    # Every option is called like the setting it gives; those not given keep the setting's own default.
+    given = {name: value for name, value in context.params.items() if value is not None}
+    settings = TrainSettings(**_of(TrainSettings, given))
+    hardware = Hardware(**_of(Hardware, given))
     run_training(settings, hardware, data, out)
+
+
+def _of(kind: type[Any], given: dict[str, Any]) -> dict[str, Any]:
+    names = {field.name for field in fields(kind)}
+    return {name: value for name, value in given.items() if name in names}
 
 
 def run_training(settings: TrainSettings, hardware: Hardware, data: Path | None, out: Path) -> TrainResult:
