@@ -258,11 +258,13 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Probability of each class at each row, (n_rows, n_classes)."""
-        return self._calibration.probabilities(self._scores(*self._margins(X)))
+        scores = self._scores(*self._margins(X))
+        return self._calibration.probabilities(scores)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Class of each row, (n_rows,), by the fitted planes, whatever the other rows are."""
-        return np.asarray(self.classes_[self._scores(*self._margins(X)).argmax(axis=1)])
+        scores = self._scores(*self._margins(X))
+        return np.asarray(self.classes_[scores.argmax(axis=1)])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write planes, mean, classes and settings to an ``.npz`` file without pickle, for `load`."""
