@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from marginshot import __version__
-from marginshot.cli import _errors, evaluate, figure, methods, paper, tune
+from marginshot.cli import _errors, evaluate, extract, figure, methods, paper, reproduce, train, tune
 from marginshot.cli._output import say
 
 app = typer.Typer(
@@ -27,6 +27,9 @@ app = typer.Typer(
 app.command("evaluate")(evaluate.command)
 app.command("tune")(tune.command)
 app.command("methods")(methods.command)
+app.command("train")(train.command)
+app.command("extract")(extract.command)
+app.command("reproduce")(reproduce.command)
 app.command("paper")(paper.command)
 app.command("figure")(figure.command)
 

@@ -1,0 +1,90 @@
+"""Datasets of pictures by name, in the layouts people have them in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from marginshot.vision.datasets.csv_lists import find_csv_list, open_csv_list
+from marginshot.vision.datasets.cub import find_cub, open_cub
+from marginshot.vision.datasets.folders import find_named_folders, images_in_folders, open_folder
+from marginshot.vision.datasets.glyphs import draw_glyphs
+from marginshot.vision.datasets.images import CorruptImageError, ImageSet, drop_corrupt
+from marginshot.vision.datasets.pickles import (
+    UnsafePickleError,
+    find_mini_cache,
+    find_tiered_pickles,
+    open_mini_cache,
+    open_tiered_pickles,
+)
+from marginshot.vision.datasets.splits import SPLITS, DatasetMismatchError, match_published, published_classes
+
+__all__ = [
+    "DATASETS",
+    "SPLITS",
+    "CorruptImageError",
+    "DatasetMismatchError",
+    "ImageSet",
+    "UnsafePickleError",
+    "drop_corrupt",
+    "open_dataset",
+]
+
+DATASETS = ("miniimagenet", "tieredimagenet", "cub", "glyphs", "folder")
+
+
+def open_dataset(name: str, data: Path | None, split: str, *, subset: bool = False, seed: int = 0) -> ImageSet:
+    """One split of a dataset.
+
+    Parameters
+    ----------
+    name : {"miniimagenet", "tieredimagenet", "cub", "glyphs", "folder"}
+        The dataset; ``folder`` is any folder of class folders.
+    data : Path or None
+        Where its files are; ``glyphs`` has none.
+    split : {"base", "validation", "test", "all"}
+        Which classes; ``all`` for ``folder`` only.
+    subset : bool, default=False
+        Accept missing classes and classes with fewer pictures than published.
+    seed : int, default=0
+        Seed of the glyphs, and of a folder's validation classes.
+    """
+    if name not in DATASETS:
+        raise ValueError(f"There is no dataset {name!r}; choose one of {', '.join(DATASETS)}.")
+    allowed = (*SPLITS, "all") if name == "folder" else SPLITS
+    if split not in allowed:
+        raise ValueError(f"{name} has no split {split!r}; choose one of {', '.join(allowed)}.")
+    if name == "glyphs":
+        return draw_glyphs(published_classes("glyphs")[split], f"glyphs ({split})", seed)
+    if data is None:
+        raise ValueError(f"The dataset {name} needs the folder of its files: pass --data DIR.")
+    if not data.is_dir():
+        raise ValueError(f"{data} is not a folder; pass the folder that holds the dataset {name}.")
+    if name == "folder":
+        return open_folder(data, split, seed)
+    images = match_published(_open_published(name, data, split), name, split, subset=subset)
+    return replace(images, name=f"{name} ({split})")
+
+
+def _open_published(name: str, data: Path, split: str) -> ImageSet:
+    """The first layout that is there: pickles, the dataset's own tables, CSV lists, class folders."""
+    cache = find_mini_cache(data, split) if name == "miniimagenet" else None
+    if cache is not None:
+        return open_mini_cache(cache)
+    pickles = find_tiered_pickles(data, split) if name == "tieredimagenet" else None
+    if pickles is not None:
+        return open_tiered_pickles(*pickles)
+    classes = published_classes(name)[split]
+    cub = find_cub(data) if name == "cub" else None
+    if cub is not None:
+        return open_cub(cub, classes)
+    listed = find_csv_list(data, split)
+    if listed is not None:
+        return open_csv_list(data, listed)
+    folders = find_named_folders(data, classes)
+    if folders:
+        return images_in_folders(data, {cls: folders[cls] for cls in classes if cls in folders}, str(data))
+    raise DatasetMismatchError(
+        f"{data} holds no layout of {name} for the {split} split: no class folders like {classes[0]}, no CSV lists, "
+        "no published archive; docs/datasets.md lists the layouts."
+    )

@@ -1,0 +1,113 @@
+"""Class folders: one folder per class, pictures inside."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from marginshot.vision.datasets.images import IMAGE_SUFFIXES, FileImages, ImageSet
+from marginshot.vision.datasets.splits import SPLITS, DatasetMismatchError, read_class_list, require_images
+
+SPLIT_FOLDERS = {
+    "base": ("base", "train", "training"),
+    "validation": ("validation", "val", "valid"),
+    "test": ("test", "novel"),
+}
+_VALIDATION_SHARE = 0.2
+
+
+def find_named_folders(root: Path, names: tuple[str, ...]) -> dict[str, Path]:
+    """Folders called like a class, anywhere under ``root``; a class found twice is an error."""
+    wanted = set(names)
+    found: dict[str, Path] = {}
+    for folder, children, _ in os.walk(root):
+        for child in sorted(wanted.intersection(children)):
+            path = Path(folder) / child
+            if child in found:
+                raise DatasetMismatchError(f"Class {child} is there twice, in {found[child]} and {path}; keep one.")
+            found[child] = path
+        children[:] = sorted(child for child in children if child not in wanted and not child.startswith("."))
+    return found
+
+
+def images_in_folders(root: Path, folders: dict[str, Path], name: str) -> ImageSet:
+    """All pictures below each class's folder, sorted by path."""
+    items: list[str] = []
+    labels: list[int] = []
+    for label, folder in enumerate(folders.values()):
+        paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES)
+        items.extend(path.relative_to(root).as_posix() for path in paths)
+        labels.extend([label] * len(paths))
+    images = ImageSet(
+        name=name,
+        classes=tuple(folders),
+        labels=np.array(labels, dtype=np.int64),
+        items=tuple(items),
+        source=FileImages(root, tuple(items)),
+    )
+    require_images(images, 1)
+    return images
+
+
+def open_folder(root: Path, split: str, seed: int = 0) -> ImageSet:
+    """Any folder of class folders as a dataset.
+
+    A class is a folder without sub-folders; its name is its path below ``root`` (or below the split's folder), so
+    alphabets of characters work too. The splits come from the first of these that is there: a file ``splits.csv``
+    with the columns class,split; folders train, val, test (or base, validation, novel); for training, a fifth of the
+    classes drawn from ``seed`` becomes the validation split and the rest the base split.
+
+    Parameters
+    ----------
+    root : Path
+        The folder.
+    split : {"base", "validation", "test", "all"}
+        Which classes.
+    seed : int, default=0
+        Seed of the drawn validation classes.
+    """
+    title = f"{root} ({split})"
+    if split == "all":
+        return images_in_folders(root, _class_folders(root), title)
+    if (root / "splits.csv").is_file():
+        classes = read_class_list((root / "splits.csv").read_text(encoding="utf-8"), str(root / "splits.csv"))[split]
+        return _chosen(root, classes, title)
+    parts = [root / name for name in SPLIT_FOLDERS[split] if (root / name).is_dir()]
+    if parts:
+        return images_in_folders(root, _class_folders(parts[0]), title)
+    if split == "test":
+        raise DatasetMismatchError(
+            f"{root} has no test split: neither splits.csv nor a folder test; ask for the split all to use every class."
+        )
+    return _chosen(root, _drawn(tuple(_class_folders(root)), split, seed), title)
+
+
+def _chosen(root: Path, classes: tuple[str, ...], title: str) -> ImageSet:
+    folders = _class_folders(root)
+    missing = [name for name in classes if name not in folders]
+    if missing:
+        raise DatasetMismatchError(f"{title} misses the classes {', '.join(missing)}; add their folders.")
+    return images_in_folders(root, {name: folders[name] for name in classes}, title)
+
+
+def _drawn(classes: tuple[str, ...], split: str, seed: int) -> tuple[str, ...]:
+    n_validation = max(1, round(_VALIDATION_SHARE * len(classes)))
+    drawn = set(np.random.default_rng(seed).permutation(len(classes))[:n_validation].tolist())
+    return tuple(name for index, name in enumerate(classes) if (index in drawn) == (split == SPLITS[1]))
+
+
+def _class_folders(root: Path) -> dict[str, Path]:
+    """Every folder below ``root`` that has no sub-folder, by its path, sorted."""
+    folders: dict[str, Path] = {}
+    for folder, children, _ in os.walk(root):
+        children[:] = sorted(child for child in children if not child.startswith("."))
+        path = Path(folder)
+        if not children and path != root:
+            folders[path.relative_to(root).as_posix()] = path
+    if not folders:
+        raise DatasetMismatchError(
+            f"{root} has no class folders; put the pictures of each class in a folder of its own."
+        )
+    return dict(sorted(folders.items()))

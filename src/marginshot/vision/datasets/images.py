@@ -1,0 +1,158 @@
+"""Labelled pictures of one split, wherever they are kept."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
+
+# Pillow raises any of these on damaged files; SyntaxError comes from its PNG reader.
+_DECODING_ERRORS = (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError)
+
+
+class CorruptImageError(ValueError):
+    """A picture that cannot be decoded."""
+
+
+class ImageSource(Protocol):
+    """Where the pictures are: files, arrays, or encoded bytes."""
+
+    def read(self, index: int) -> Image.Image:
+        """Picture ``index`` in RGB; raises CorruptImageError."""
+        ...
+
+    def select(self, rows: NDArray[np.int64]) -> ImageSource:
+        """The same kind of source with only ``rows``, in that order."""
+        ...
+
+
+@dataclass(frozen=True)
+class ImageSet:
+    """Pictures with their classes.
+
+    Parameters
+    ----------
+    name : str
+        Dataset and split, for messages and feature files.
+    classes : tuple of str
+        Class names.
+    labels : ndarray of int64 of shape (n_images,)
+        Index of each picture's class in ``classes``.
+    items : tuple of str
+        Name of each picture, usually its path inside the dataset.
+    source : ImageSource
+        Reads the pictures.
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    labels: NDArray[np.int64]
+    items: tuple[str, ...]
+    source: ImageSource
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def counts(self) -> NDArray[np.int64]:
+        """Number of pictures of each class, shape (n_classes,)."""
+        return np.bincount(self.labels, minlength=len(self.classes))
+
+    def select(self, rows: NDArray[np.int64]) -> ImageSet:
+        """The same classes with only the pictures ``rows``."""
+        items = tuple(self.items[row] for row in rows)
+        return replace(self, labels=self.labels[rows], items=items, source=self.source.select(rows))
+
+    def keep_classes(self, names: Iterable[str]) -> ImageSet:
+        """Only the classes ``names``, in that order."""
+        names = tuple(names)
+        position = {name: index for index, name in enumerate(names)}
+        new_label = np.array([position.get(name, -1) for name in self.classes], dtype=np.int64)
+        rows = np.flatnonzero(new_label[self.labels] >= 0)
+        kept = self.select(rows)
+        return replace(kept, classes=names, labels=new_label[kept.labels])
+
+
+@dataclass(frozen=True)
+class FileImages:
+    """One file per picture."""
+
+    root: Path
+    names: tuple[str, ...]
+
+    def read(self, index: int) -> Image.Image:
+        """Picture ``index`` in RGB."""
+        path = self.root / self.names[index]
+        try:
+            with Image.open(path) as image:
+                return image.convert("RGB")
+        except _DECODING_ERRORS as error:
+            raise _corrupt(str(path), error) from error
+
+    def select(self, rows: NDArray[np.int64]) -> FileImages:
+        """Only ``rows``."""
+        return replace(self, names=tuple(self.names[row] for row in rows))
+
+
+@dataclass(frozen=True)
+class ArrayImages:
+    """Pictures as one array of uint8 of shape (n_images, H, W, 3) or (n_images, H, W)."""
+
+    pixels: NDArray[np.uint8]
+
+    def read(self, index: int) -> Image.Image:
+        """Picture ``index`` in RGB."""
+        return Image.fromarray(self.pixels[index]).convert("RGB")
+
+    def select(self, rows: NDArray[np.int64]) -> ArrayImages:
+        """Only ``rows``."""
+        return ArrayImages(self.pixels[rows])
+
+
+@dataclass(frozen=True)
+class EncodedImages:
+    """Pictures as PNG or JPEG bytes in memory, all from the file ``origin``."""
+
+    origin: Path
+    encoded: tuple[bytes, ...]
+    positions: tuple[int, ...]
+
+    def read(self, index: int) -> Image.Image:
+        """Picture ``index`` in RGB."""
+        try:
+            with Image.open(io.BytesIO(self.encoded[index])) as image:
+                return image.convert("RGB")
+        except _DECODING_ERRORS as error:
+            raise _corrupt(f"Entry {self.positions[index]} of {self.origin}", error) from error
+
+    def select(self, rows: NDArray[np.int64]) -> EncodedImages:
+        """Only ``rows``."""
+        encoded = tuple(self.encoded[row] for row in rows)
+        return replace(self, encoded=encoded, positions=tuple(self.positions[row] for row in rows))
+
+
+def drop_corrupt(images: ImageSet) -> tuple[ImageSet, tuple[str, ...]]:
+    """Decode every picture once; the set without those that fail, and what was wrong with each of them."""
+    good: list[int] = []
+    problems: list[str] = []
+    for index in range(len(images)):
+        try:
+            images.source.read(index)
+        except CorruptImageError as error:
+            problems.append(str(error))
+        else:
+            good.append(index)
+    return images.select(np.array(good, dtype=np.int64)), tuple(problems)
+
+
+def _corrupt(what: str, error: Exception) -> CorruptImageError:
+    # Pillow's own sentence may repeat the path; the first line says enough.
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return CorruptImageError(f"{what} cannot be read as a picture ({reason}); repair or remove it, or skip it.")

@@ -1,0 +1,327 @@
+"""Base training: cross-entropy over the base classes, on any number of devices, resumed to the same result."""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from lightning_fabric.utilities.exceptions import MisconfigurationException
+from numpy.typing import NDArray
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader
+
+from marginshot.vision.backbones import build_backbone
+from marginshot.vision.batch_norm import share_batch_norm
+from marginshot.vision.batches import EpochBatches
+from marginshot.vision.datasets import ImageSet, drop_corrupt, open_dataset
+from marginshot.vision.logs import RunLog
+from marginshot.vision.preprocessing import AugmentedImages, PlainImages, plain_preprocessing
+from marginshot.vision.runs import Progress, RunError, RunFolder, TrainingData
+from marginshot.vision.settings import Hardware, TrainSettings
+from marginshot.vision.validation import nearest_mean_accuracy, require_validation_tasks
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepReport:
+    """What an observer learns after each step; epoch and step count from 1."""
+
+    epoch: int
+    n_epochs: int
+    step: int
+    n_steps: int
+    loss: float
+
+
+class Observer(Protocol):
+    """Watches a run; called by the first process only."""
+
+    def on_step(self, report: StepReport) -> None:
+        """After each step."""
+        ...
+
+    def on_epoch(self, epoch: int, values: dict[str, float]) -> None:
+        """After each epoch, with the columns of epochs.csv."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainResult:
+    """How a run ended.
+
+    Parameters
+    ----------
+    folder : Path
+        The run's folder.
+    best_accuracy, best_epoch : float, int
+        Highest 5-way 1-shot accuracy on the validation classes, and the epoch that gave it.
+    skipped : tuple of str
+        What was wrong with each picture left out.
+    is_first_process : bool
+        Whether this process is the one that reports.
+    """
+
+    folder: Path
+    best_accuracy: float
+    best_epoch: int
+    skipped: tuple[str, ...]
+    is_first_process: bool
+
+
+class Classifier(nn.Module):
+    """A backbone with one linear layer on top: (B, 3, H, W) -> (B, n_classes) logits."""
+
+    def __init__(self, backbone: nn.Module, n_features: int, n_classes: int) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.head = nn.Linear(n_features, n_classes)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """(B, 3, H, W) -> (B, n_classes)."""
+        return self.head(self.backbone(images))
+
+
+def build_classifier(settings: TrainSettings, n_classes: int) -> Classifier:
+    """The network a run starts from; the same for the same seed."""
+    backbone = build_backbone(settings.backbone, settings.seed)
+    side = settings.image_size
+    with torch.inference_mode():
+        n_features = backbone.eval()(torch.zeros(1, 3, side, side)).shape[1]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed + 1)
+        return Classifier(backbone, n_features, n_classes)
+
+
+def train(
+    settings: TrainSettings,
+    hardware: Hardware,
+    data: Path | None,
+    out: Path,
+    observer: Observer | None = None,
+) -> TrainResult:
+    """Train a backbone, or go on with the run in ``out`` where it stopped.
+
+    Parameters
+    ----------
+    settings : TrainSettings
+        What is trained and how.
+    hardware : Hardware
+        On what; with several devices this process starts the others.
+    data : Path or None
+        The dataset's files.
+    out : Path
+        The run's folder; the same settings again resume the run in it.
+    observer : Observer, optional
+        Told about every step and epoch.
+    """
+    fabric = launch(hardware)
+    base, validation, skipped = _open_splits(settings, data)
+    folder = RunFolder(out)
+    description = TrainingData(classes=base.classes, n_images=len(base))
+    if fabric.is_global_zero:
+        folder.open(settings, hardware, description)
+    fabric.barrier()
+    trainer = _Trainer(fabric, settings, hardware, base, validation, folder)
+    # Identical weights after a resume need deterministic kernels on GPUs too.
+    with torch.backends.cudnn.flags(deterministic=True, benchmark=False):
+        progress = trainer.run(observer if fabric.is_global_zero else None)
+    return TrainResult(
+        folder=out,
+        best_accuracy=progress.best_accuracy,
+        best_epoch=progress.best_epoch,
+        skipped=skipped,
+        is_first_process=fabric.is_global_zero,
+    )
+
+
+def launch(hardware: Hardware) -> Fabric:
+    """A started Fabric; with several devices or machines, one process each."""
+    several = hardware.devices * hardware.nodes > 1
+    try:
+        fabric = Fabric(
+            accelerator=hardware.accelerator,
+            devices=hardware.devices,
+            num_nodes=hardware.nodes,
+            strategy="ddp" if several else "auto",
+            precision=hardware.precision,
+        )
+    except (MisconfigurationException, RuntimeError, ValueError) as error:
+        raise ValueError(f"This machine cannot train as asked: {error}") from error
+    fabric.launch()
+    return fabric
+
+
+def _open_splits(settings: TrainSettings, data: Path | None) -> tuple[ImageSet, ImageSet, tuple[str, ...]]:
+    skipped: tuple[str, ...] = ()
+    found = []
+    for split in ("base", "validation"):
+        images = open_dataset(settings.dataset, data, split, subset=settings.subset, seed=settings.seed)
+        if settings.skip_corrupt:
+            images, problems = drop_corrupt(images)
+            skipped += problems
+        found.append(images)
+    require_validation_tasks(found[1], settings.validation_queries)
+    return found[0], found[1], skipped
+
+
+class _Trainer:
+    """One process of a run."""
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        settings: TrainSettings,
+        hardware: Hardware,
+        base: ImageSet,
+        validation: ImageSet,
+        folder: RunFolder,
+    ) -> None:
+        self.fabric, self.settings, self.hardware, self.folder = fabric, settings, hardware, folder
+        self.validation = validation
+        self.batches = EpochBatches(
+            len(base), settings.batch_size, settings.seed, fabric.global_rank, fabric.world_size
+        )
+        self.network = build_classifier(settings, len(base.classes))
+        if fabric.world_size > 1:
+            share_batch_norm(self.network, fabric.device.type)
+        self.optimizer = torch.optim.SGD(
+            self.network.parameters(),
+            lr=settings.learning_rate,
+            momentum=settings.momentum,
+            weight_decay=settings.weight_decay,
+            nesterov=settings.momentum > 0,
+        )
+        self.model, self.stepper = fabric.setup(self.network, self.optimizer)
+        self.progress = folder.load_state(self.network, self.optimizer)
+        loader = DataLoader(
+            AugmentedImages(base, settings),
+            batch_sampler=self.batches,
+            num_workers=hardware.workers,
+            persistent_workers=hardware.workers > 0,
+            pin_memory=fabric.device.type == "cuda",
+        )
+        self.loader = fabric.setup_dataloaders(loader, use_distributed_sampler=False)
+
+    def run(self, observer: Observer | None) -> Progress:
+        """All epochs that are left."""
+        done = self.progress.epoch, self.progress.step
+        writes = self.fabric.is_global_zero
+        log = RunLog(self.folder.path, *done, self.batches.steps_per_epoch) if writes else None
+        with log or nullcontext():
+            while self.progress.epoch < self.settings.epochs:
+                self._run_epoch(log, observer)
+        if writes:
+            # Written again in case the run was killed between its last two files.
+            self.folder.save_weights("last", self.network)
+        self.fabric.barrier()
+        return self.progress
+
+    def _run_epoch(self, log: RunLog | None, observer: Observer | None) -> None:
+        progress, started = self.progress, time.monotonic()
+        rate = self.settings.learning_rate_at(progress.epoch)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.network.train()
+        self.batches.go_to(progress.epoch, progress.step)
+        for images, labels in self.loader:
+            loss = self._step(images, labels)
+            self._report_step(loss, rate, log, observer)
+            if progress.step % self.hardware.checkpoint_steps == 0 and log is not None:
+                self.folder.save_state(self.network, self.optimizer, progress)
+        accuracy = self._validate()
+        n_steps = self.batches.steps_per_epoch
+        values = {
+            "loss": progress.loss_sum / n_steps,
+            "base_accuracy": progress.correct / (n_steps * self.settings.batch_size),
+            "validation_accuracy": accuracy,
+            "learning_rate": rate,
+            "seconds": time.monotonic() - started,
+        }
+        self._finish_epoch(accuracy)
+        if log is not None:
+            log.log_epoch(self.progress.epoch, values)
+        if observer is not None:
+            observer.on_epoch(self.progress.epoch, values)
+
+    def _step(self, images: torch.Tensor, labels: torch.Tensor) -> float:
+        """One step of gradient descent; the loss over all processes."""
+        logits = self.model(images)
+        loss = functional.cross_entropy(logits, labels, label_smoothing=self.settings.label_smoothing)
+        self.stepper.zero_grad()
+        self.fabric.backward(loss)
+        self.stepper.step()
+        hits = (logits.detach().argmax(dim=1) == labels).sum()
+        both = torch.stack([loss.detach().float(), hits.float()])
+        mean_loss, mean_hits = self.fabric.all_reduce(both, reduce_op="mean").tolist()
+        self.progress.step += 1
+        self.progress.loss_sum += mean_loss
+        self.progress.correct += mean_hits * self.fabric.world_size
+        return float(mean_loss)
+
+    def _report_step(self, loss: float, rate: float, log: RunLog | None, observer: Observer | None) -> None:
+        epoch, step = self.progress.epoch + 1, self.progress.step
+        if not math.isfinite(loss):
+            raise RunError(
+                f"The loss became {loss} at step {step} of epoch {epoch}; lower the learning rate, now {rate}, and "
+                "train into another folder."
+            )
+        if log is not None and step % self.hardware.log_steps == 0:
+            log.log_step(epoch, step, loss, rate)
+        if observer is not None:
+            observer.on_step(
+                StepReport(
+                    epoch=epoch,
+                    n_epochs=self.settings.epochs,
+                    step=step,
+                    n_steps=self.batches.steps_per_epoch,
+                    loss=loss,
+                )
+            )
+
+    def _finish_epoch(self, accuracy: float) -> None:
+        old = self.progress
+        is_best = accuracy > old.best_accuracy
+        self.progress = Progress(
+            epoch=old.epoch + 1,
+            best_accuracy=accuracy if is_best else old.best_accuracy,
+            best_epoch=old.epoch + 1 if is_best else old.best_epoch,
+        )
+        if self.fabric.is_global_zero:
+            # The state comes last: a run killed before it repeats the epoch and writes the same weights again.
+            if is_best:
+                self.folder.save_weights("best", self.network)
+            self.folder.save_weights("last", self.network)
+            self.folder.save_state(self.network, self.optimizer, self.progress)
+        self.fabric.barrier()
+
+    def _validate(self) -> float:
+        """5-way 1-shot accuracy of the nearest mean on the validation classes; every process takes its share."""
+        features = self._validation_features()
+        settings = self.settings
+        return nearest_mean_accuracy(
+            features, self.validation.labels, settings.validation_tasks, settings.validation_queries, settings.seed
+        )
+
+    def _validation_features(self) -> NDArray[np.float32]:
+        """Features of the validation split, shape (n_images, n_features)."""
+        rank, world, n_images = self.fabric.global_rank, self.fabric.world_size, len(self.validation)
+        share = np.arange(rank, n_images, world)
+        dataset = PlainImages(self.validation.select(share), plain_preprocessing(self.settings.image_size))
+        loader = DataLoader(dataset, batch_size=self.settings.batch_size, num_workers=self.hardware.workers)
+        self.network.eval()
+        dtype = next(self.network.parameters()).dtype
+        with torch.inference_mode(), self.fabric.autocast():
+            parts = [self.network.backbone(images.to(self.fabric.device, dtype)).float() for images in loader]
+            own = torch.cat(parts)
+            features = own.new_zeros(n_images, own.shape[1])
+            features[torch.as_tensor(share, device=own.device)] = own
+        # Every other process has zeros where this one has features, so the sum gathers them.
+        gathered: NDArray[np.float32] = self.fabric.all_reduce(features, reduce_op="sum").cpu().numpy()
+        return gathered
