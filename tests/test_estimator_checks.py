@@ -5,8 +5,19 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from marginshot import TransductiveMaxMarginClassifier
 
 
+def expected_failures(estimator):
+    return {
+        "check_classifiers_classes": "fits labels -1 and 1, but -1 marks unlabelled rows, as in sklearn.semi_supervised"
+    }
+
+
 @parametrize_with_checks(
-    [TransductiveMaxMarginClassifier(), TransductiveMaxMarginClassifier(kernel="rbf", lambda2=(0,))]
+    [
+        TransductiveMaxMarginClassifier(),
+        TransductiveMaxMarginClassifier(lambda2=(0,)),
+        TransductiveMaxMarginClassifier(kernel="rbf", prior="estimate"),
+    ],
+    expected_failed_checks=expected_failures,
 )
 def test_scikit_learn(estimator, check):
     check(estimator)

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from reference.scipy_fs_tmmc import centred_unit_rows, solve
-from tasks_for_tests import blobs, from_bank
 
 from marginshot.engine import _follow_paths
 from marginshot.objectives.margin import MarginLoss, one_vs_rest
 from marginshot.settings import PAPER_LAMBDA2, Settings
 from marginshot.solvers.continuation import follow_path
+from reference.scipy_fs_tmmc import centred_unit_rows, solve
+from tasks_for_tests import blobs, from_bank
 
 
 def numpy_path(gram, labels, n_way, lambda2=PAPER_LAMBDA2, tol=1e-4, max_iter=500):

@@ -265,11 +265,14 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         return tags
 
     def _warn_unconverged(self, path: Path, settings: Settings) -> None:
-        for c, stage in np.argwhere(path.gradient_norm > settings.tol):
+        missed = np.argwhere(path.gradient_norm > settings.tol)
+        if len(missed):
+            c, stage = missed[0]
+            others = f" Nor did {len(missed) - 1} other stages of {path.gradient_norm.size}." if len(missed) > 1 else ""
             warnings.warn(
-                f"Class {self.classes_[c]!r} did not converge at lambda2={settings.lambda2[stage]:g}: gradient norm "
-                f"{path.gradient_norm[c, stage]:.2g} > tol={settings.tol:g} after {path.n_iter[c, stage]} iterations. "
-                f"Raise max_iter (now {settings.max_iter}) or tol.",
+                f"Class {self.classes_[c]} did not converge at lambda2={settings.lambda2[stage]:g}: gradient norm "
+                f"{path.gradient_norm[c, stage]:.2g} > tol={settings.tol:g} after {path.n_iter[c, stage]} iterations."
+                f"{others} Raise max_iter (now {settings.max_iter}) or tol.",
                 ConvergenceWarning,
                 stacklevel=4,
             )

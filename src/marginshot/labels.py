@@ -44,7 +44,7 @@ def encode_labels(y: ArrayLike, n_rows: int) -> tuple[NDArray[Any], NDArray[np.i
     check_classification_targets(known)
     classes, codes = np.unique(known, return_inverse=True)
     if len(classes) < 2:
-        raise ValueError(f"y must name at least two classes; got one class only: {classes[0]!r}.")
+        raise ValueError(f"y must name at least two classes; got one class only: {classes[0]}.")
     encoded = np.full(n_rows, UNLABELLED, dtype=np.int64)
     encoded[~unknown] = codes
     return classes, encoded

@@ -1,8 +1,4 @@
-"""Transformations of features before a classifier sees them.
-
-`CentreAndNormalise` serves the estimator and takes one set of rows. The functions below it take a batch of tasks,
-``(T, rows, D)``, and treat each task on its own; none changes its input.
-"""
+"""Transformations of features before a classifier sees them."""
 
 from __future__ import annotations
 
@@ -13,6 +9,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 
 Array = NDArray[np.floating]
+#: Where the origin is put before the rows of a task are scaled to unit length: the mean of support and query together,
+#: the mean of the support, nowhere ("none"), or a vector of shape (D,), usually the mean of the base classes.
+Centre = Literal["task", "support", "none"] | NDArray[Any] | tuple[float, ...]
+
+# Keeps the square root's slope finite at zero, as in the code published with the power transform's paper.
+_POWER_OFFSET = 1e-6
 
 
 class CentreAndNormalise(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -38,11 +40,8 @@ class CentreAndNormalise(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def transform(self, X: Array) -> Array:
         """Centred rows of unit length, (n_rows, n_features)."""
-        centred = X - self.mean_.astype(X.dtype)
-        length = np.sqrt(np.einsum("ij,ij->i", centred, centred))[:, None]
-        out: Array = np.zeros_like(centred)
-        np.divide(centred, length, out=out, where=length > rounding_length(self.mean_.astype(X.dtype)))
-        return out
+        mean = self.mean_.astype(X.dtype)
+        return _scale_in_place(X - mean, rounding_length(mean))
 
 
 def rounding_length(mean: Array) -> Array:
@@ -64,21 +63,34 @@ def make_transform(transform: Any) -> Any:
     )
 
 
-Features = NDArray[Any]
-#: Where the origin is put before rows are scaled to unit length: the mean of support and query together, the mean of
-#: the support, nowhere ("none"), or a vector of shape (D,), usually the mean of the base classes.
-Centre = Literal["task", "support", "none"] | NDArray[Any] | tuple[float, ...]
-
-# Keeps the square root's slope finite at zero, as in the code published with the power transform's paper.
-_POWER_OFFSET = 1e-6
+def l2_normalize(rows: Array) -> Array:
+    """Scale each row (..., D) to unit length; a row of zeros stays zeros."""
+    return _scale_in_place(rows.copy(), 0.0)
 
 
-def l2_normalize(features: Features) -> Features:
-    """Scale each row of ``(T, rows, D)`` to unit length; a row of zeros stays zeros."""
-    norms = np.sqrt(np.einsum("trd,trd->tr", features, features))
-    norms[norms == 0.0] = 1.0
-    scaled: Features = features / norms[:, :, None]
-    return scaled
+def centre_and_normalize(support: Array, query: Array, centre: Centre) -> tuple[Array, Array]:
+    """CL2N on batches of tasks: subtract each task's centre, then scale the rows to unit length.
+
+    Parameters
+    ----------
+    support : ndarray of shape (T, n_support, D)
+    query : ndarray of shape (T, n_query, D)
+    centre : {"task", "support", "none"} or array-like of shape (D,)
+
+    Returns
+    -------
+    support, query : ndarrays of the same shapes
+    """
+    origin = _origin(support, query, centre)
+    if origin is None:
+        return l2_normalize(support), l2_normalize(query)
+    least = rounding_length(origin)
+    return _scale_in_place(support - origin, least), _scale_in_place(query - origin, least)
+
+
+def power_transform(rows: Array, power: float) -> Array:
+    """Negative features to zero, then each feature to ``power``: makes long-tailed activations less so."""
+    return (np.maximum(rows, 0.0) + rows.dtype.type(_POWER_OFFSET)) ** power
 
 
 def check_centre(centre: Centre) -> None:
@@ -92,48 +104,25 @@ def check_centre(centre: Centre) -> None:
         raise ValueError(f"centre must be a finite vector of shape (D,); got an array of shape {vector.shape}.")
 
 
-def task_centre(support: Features, query: Features, centre: Centre) -> Features | None:
-    """The origin of each task, ``(T, 1, D)`` or ``(1, 1, D)``, or None where nothing is to be subtracted.
-
-    Parameters
-    ----------
-    support : ndarray of shape (T, n_support, D)
-    query : ndarray of shape (T, n_query, D)
-    centre : {"task", "support", "none"} or array-like of shape (D,)
-    """
+def _origin(support: Array, query: Array, centre: Centre) -> Array | None:
+    """What is subtracted from each task, (T, 1, D) or (1, 1, D), or None."""
     if isinstance(centre, str):
         if centre == "none":
             return None
-        mean: Features = support.sum(axis=1, keepdims=True)
+        total = support.sum(axis=1, keepdims=True)
         if centre == "support":
-            return mean / support.shape[1]
-        return (mean + query.sum(axis=1, keepdims=True)) / (support.shape[1] + query.shape[1])
+            return total / support.shape[1]
+        return (total + query.sum(axis=1, keepdims=True)) / (support.shape[1] + query.shape[1])
     vector = np.asarray(centre, dtype=support.dtype)
     if vector.size != support.shape[2]:
         raise ValueError(f"centre needs one number per feature, {support.shape[2]}; got {vector.size}.")
     return vector.reshape(1, 1, -1)
 
 
-def centre_and_normalize(support: Features, query: Features, centre: Centre) -> tuple[Features, Features]:
-    """Subtract each task's centre, then scale the rows to unit length (CL2N, or L2N with ``centre="none"``).
-
-    Parameters
-    ----------
-    support : ndarray of shape (T, n_support, D)
-    query : ndarray of shape (T, n_query, D)
-    centre : {"task", "support", "none"} or array-like of shape (D,)
-
-    Returns
-    -------
-    support, query : ndarrays of the same shapes
-    """
-    origin = task_centre(support, query, centre)
-    if origin is None:
-        return l2_normalize(support), l2_normalize(query)
-    return l2_normalize(support - origin), l2_normalize(query - origin)
-
-
-def power_transform(features: Features, power: float) -> Features:
-    """Negative features to zero, then each feature to ``power``: makes long-tailed activations less so."""
-    transformed: Features = (np.maximum(features, 0.0) + features.dtype.type(_POWER_OFFSET)) ** power
-    return transformed
+def _scale_in_place(rows: Array, least: Array | float) -> Array:
+    """Scale each row (..., D) to unit length, or to zero where it is no longer than ``least``, (...) or a number."""
+    lengths = np.sqrt(np.einsum("...d,...d->...", rows, rows))
+    scale = np.zeros_like(lengths)
+    np.divide(1.0, lengths, out=scale, where=lengths > least)
+    rows *= scale[..., None]
+    return rows

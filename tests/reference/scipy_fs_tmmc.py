@@ -4,6 +4,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
 
 LAMBDA2 = (0.0, 1e-5, 1e-3, 0.1, 1.0)
 
@@ -47,6 +48,7 @@ class ClassProblem:
         return self.gram @ (self.lambda1 * alpha + t)
 
 
+@threadpool_limits.wrap(limits=1)  # BLAS threads only get in each other's way at this size
 def solve(gram, labels, n_way, lambda2=LAMBDA2, offset=None, gtol=1e-5):
     """Scores (M, N) and objective (N, stages) of one task."""
     offset = 2 / n_way - 1 if offset is None else offset

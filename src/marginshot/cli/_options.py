@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from marginshot.methods.base import Method
     from marginshot.tasks import TaskSettings
@@ -55,12 +55,17 @@ def parse_methods(names: str, config: Path | None) -> dict[str, Method]:
     if not wanted:
         raise typer.BadParameter("no method given. See `marginshot methods`.", param_hint="--methods")
     if wanted == ["all"]:
-        wanted = [*METHODS, *(name for name in tables if name not in METHODS)]
+        wanted = [*sort_methods(METHODS), *(name for name in tables if name not in METHODS)]
     methods = {}
     for label in dict.fromkeys(wanted):
         settings = dict(tables.get(label, {}))
         methods[label] = get_method(settings.pop("method", label), **settings)
     return methods
+
+
+def sort_methods(names: Iterable[str]) -> list[str]:
+    """The paper's own methods first, then the others by name."""
+    return sorted(names, key=lambda name: (not name.startswith("fs-"), name))
 
 
 def read_config(path: Path) -> Mapping[str, Mapping[str, Any]]:

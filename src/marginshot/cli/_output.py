@@ -41,14 +41,23 @@ def emit_grid(grid: Grid, caption: Sequence[str] = ()) -> None:
     table = Table(title=grid.title or None, caption="\n".join(caption) or None, box=box.SIMPLE_HEAD)
     table.title_justify = table.caption_justify = "left"
     for place, header in enumerate(grid.headers):
+        numbers = place >= grid.n_text
         # Text, not str: rich would read square brackets in a name as markup.
-        table.add_column(Text(header), justify="left" if place < grid.n_text else "right", no_wrap=place >= grid.n_text)
+        head = Text(_fold(header) if numbers else header)
+        table.add_column(head, justify="right" if numbers else "left", no_wrap=numbers)
     for section in grid.sections:
         for row in section:
             table.add_row(*(Text(cell.text, style="bold" if cell.bold else "") for cell in row))
         table.add_section()
-    # A pipe has no width; wide enough that no number is cut.
-    Console(file=sys.stdout, width=None if sys.stdout.isatty() else 160).print(table)
+    # A pipe has no width: as wide as the table likes, lines of prose aside.
+    width = None if sys.stdout.isatty() else max(160, Console(width=10_000).measure(table).minimum)
+    Console(file=sys.stdout, width=width).print(table)
+
+
+def _fold(header: str) -> str:
+    """A long header over two lines."""
+    first, _, rest = header.partition(" ")
+    return f"{first}\n{rest}" if rest and len(header) > 10 else header
 
 
 def check_outputs(paths: Sequence[Path | None], *, force: bool) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from marginshot.cli._options import sort_methods
 from marginshot.cli._output import emit, emit_grid
 from marginshot.cli.evaluate import Format
 
@@ -30,7 +31,7 @@ def command(
             "settings": ", ".join(f"{item.name}={item.default!r}" for item in fields(method)) or "none",  # type: ignore[arg-type]
             "reference": method.reference,
         }
-        for name, method in sorted(METHODS.items(), key=lambda entry: (not entry[0].startswith("fs-"), entry[0]))
+        for name, method in ((name, METHODS[name]) for name in sort_methods(METHODS))
     ]
     if form is Format.JSON:
         emit(json.dumps(entries, indent=1))

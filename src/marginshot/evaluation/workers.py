@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import time
@@ -91,6 +92,8 @@ def _settle_worker() -> None:
     """Once per worker process: one thread, and Ctrl-C is the parent's business."""
     if _settled:
         return
+    # The parent has compiled what there was to compile; a worker slow to load it must not say that it compiles.
+    logging.getLogger("marginshot").setLevel(logging.ERROR)
     threadpool_limits(limits=1)
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)

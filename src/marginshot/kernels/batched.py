@@ -17,7 +17,7 @@ Labels = NDArray[np.int64]
 
 def softmax(logits: Array) -> Array:
     """Softmax over the last axis, safe for large logits."""
-    shifted = logits - logits.max(axis=-1, keepdims=True)
+    shifted: Array = logits - logits.max(axis=-1, keepdims=True)
     np.exp(shifted, out=shifted)
     shifted /= shifted.sum(axis=-1, keepdims=True)
     return shifted
@@ -25,21 +25,23 @@ def softmax(logits: Array) -> Array:
 
 def log_softmax(logits: Array) -> Array:
     """Logarithm of the softmax over the last axis, safe for large logits."""
-    shifted = logits - logits.max(axis=-1, keepdims=True)
+    shifted: Array = logits - logits.max(axis=-1, keepdims=True)
     shifted -= np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     return shifted
 
 
 def one_hot(labels: Labels, n_way: int, dtype: Any) -> Array:
     """(T, n) labels in 0..n_way-1 -> (T, n, n_way) of zeros and ones."""
-    return (labels[:, :, None] == np.arange(n_way)).astype(dtype)
+    members: Array = (labels[:, :, None] == np.arange(n_way)).astype(dtype)
+    return members
 
 
 def class_means(support: Array, labels: Labels, n_way: int) -> Array:
     """Mean of each class's support, the prototypes: (T, n, D), (T, n) -> (T, n_way, D)."""
     members = one_hot(labels, n_way, support.dtype)
     members /= members.sum(axis=1, keepdims=True)
-    return np.matmul(members.swapaxes(1, 2), support)
+    means: Array = np.matmul(members.swapaxes(1, 2), support)
+    return means
 
 
 def squared_norms(rows: Array) -> Array:
@@ -50,7 +52,8 @@ def squared_norms(rows: Array) -> Array:
 
 def inner_products(left: Array, right: Array) -> Array:
     """(T, n, D), (T, m, D) -> (T, n, m)."""
-    return np.matmul(left, right.swapaxes(1, 2))
+    products: Array = np.matmul(left, right.swapaxes(1, 2))
+    return products
 
 
 def squared_distances(left: Array, right: Array) -> Array:

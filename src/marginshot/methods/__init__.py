@@ -10,19 +10,25 @@ Examples
 array([[0, 1, 1]])
 """
 
+from marginshot.methods.alpha_tim import AlphaTIM
 from marginshot.methods.base import METHODS, Method, get_method, register
+from marginshot.methods.baseline import Baseline, BaselinePlusPlus
 from marginshot.methods.bd_cspn import BDCSPN
 from marginshot.methods.fs_tmmc import FSMMC, FSTMMC, FSTMMCEstimatedPrior
 from marginshot.methods.label_propagation import LabelPropagation
 from marginshot.methods.laplacianshot import LaplacianShot, LaplacianShotUnrectified
+from marginshot.methods.matchingnet import MatchingNet
 from marginshot.methods.paddle import PADDLE
 from marginshot.methods.protonet import ProtoNet
 from marginshot.methods.pt_map import PTMAP
+from marginshot.methods.ridge import RidgeHead
 from marginshot.methods.simpleshot import SimpleShot, SimpleShotL2N, SimpleShotUN
-from marginshot.methods.tim import TIMGD
+from marginshot.methods.svm import SVMHead
+from marginshot.methods.tim_gd import TIMGD
+from marginshot.methods.transductive_finetuning import TransductiveFinetuning
 
 for _method in (FSTMMC, FSTMMCEstimatedPrior, FSMMC):
-    register(_method)  # type: ignore[type-var]
+    register(_method)
 
 __all__ = [
     "BDCSPN",
@@ -32,14 +38,21 @@ __all__ = [
     "PADDLE",
     "PTMAP",
     "TIMGD",
+    "AlphaTIM",
+    "Baseline",
+    "BaselinePlusPlus",
     "FSTMMCEstimatedPrior",
     "LabelPropagation",
     "LaplacianShot",
     "LaplacianShotUnrectified",
+    "MatchingNet",
     "Method",
     "ProtoNet",
+    "RidgeHead",
+    "SVMHead",
     "SimpleShot",
     "SimpleShotL2N",
     "SimpleShotUN",
+    "TransductiveFinetuning",
     "get_method",
 ]

@@ -36,12 +36,14 @@ class CosineHead:
 
     def logits(self, rows: Array, weights: Array) -> Array:
         """(T, M, D), (T, N, D) -> (T, M, N)."""
-        return inner_products(rows, weights) * (self.scale / _norms(weights)).swapaxes(1, 2)
+        logits = inner_products(rows, weights)
+        logits *= (self.scale / _norms(weights)).swapaxes(1, 2)
+        return logits
 
     def pull_back(self, rows: Array, weights: Array, slope: Array) -> Array:
         """Derivative by the logits (T, M, N) -> derivative by the weights (T, N, D)."""
         norms = _norms(weights)
-        gradient = np.matmul(slope.swapaxes(1, 2), rows)
+        gradient: Array = np.matmul(slope.swapaxes(1, 2), rows)
         radial = np.einsum("tnd,tnd->tn", gradient, weights)[:, :, None] / norms**2
         gradient -= radial * weights
         gradient *= self.scale / norms
@@ -64,7 +66,7 @@ class EuclideanHead:
 
     def pull_back(self, rows: Array, weights: Array, slope: Array) -> Array:
         """Derivative by the logits (T, M, N) -> derivative by the weights (T, N, D)."""
-        gradient = np.matmul(slope.swapaxes(1, 2), rows)
+        gradient: Array = np.matmul(slope.swapaxes(1, 2), rows)
         gradient -= slope.sum(axis=1)[:, :, None] * weights
         gradient *= self.scale
         return gradient

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -11,10 +12,12 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from marginshot._validation import check_task_batch
+
 Scores = NDArray[np.float64]
 
 # Tasks are scored a few at a time so that the features of a group stay in the processor's cache.
-_GROUP_BYTES = 4_000_000
+_GROUP_BYTES = 2_000_000
 
 
 class Method(Protocol):
@@ -37,15 +40,15 @@ class Method(Protocol):
     reference: ClassVar[str]
     transductive: ClassVar[bool]
 
-    def predict_scores(self, support: ArrayLike, support_labels: ArrayLike, query: ArrayLike) -> Scores:
+    def predict_scores(self, support: NDArray[Any], support_labels: NDArray[Any], query: NDArray[Any]) -> Scores:
         """Score every class for every query; larger is better.
 
         Parameters
         ----------
-        support : array-like of shape (T, n_support, D)
-        support_labels : array-like of int of shape (T, n_support)
+        support : ndarray of shape (T, n_support, D)
+        support_labels : ndarray of int of shape (T, n_support)
             Values 0..N-1; each class occurs in each task, as often as it likes.
-        query : array-like of shape (T, n_query, D)
+        query : ndarray of shape (T, n_query, D)
 
         Returns
         -------
@@ -125,17 +128,20 @@ class Tasks:
     labels : ndarray of int64 of shape (T, n_support)
     query : ndarray of the support's dtype of shape (T, n_query, D), n_query at least 1
     n_way : int
+    converged : ndarray of bool of shape (T,)
+        All true at first; an iterative method writes here which tasks it finished.
     """
 
     support: NDArray[Any]
     labels: NDArray[np.int64]
     query: NDArray[Any]
     n_way: int
+    converged: NDArray[np.bool_]
 
 
 def score_tasks(
     score: Callable[[Tasks], NDArray[Any]], support: ArrayLike, support_labels: ArrayLike, query: ArrayLike
-) -> Scores:
+) -> tuple[Scores, NDArray[np.bool_]]:
     """Check a batch of tasks, then ``score`` it in groups that fit the processor's cache.
 
     Parameters
@@ -148,82 +154,29 @@ def score_tasks(
     Returns
     -------
     scores : ndarray of float64 of shape (T, n_query, n_way)
+    converged : ndarray of bool of shape (T,)
     """
-    support, labels, query = np.asarray(support), np.asarray(support_labels), np.asarray(query)
-    _check_shapes(support, labels, query)
-    n_way = _count_ways(labels)
+    support, labels, query = check_task_batch(support, support_labels, query)
     n_tasks, n_query = query.shape[:2]
-    scores = np.zeros((n_tasks, n_query, n_way))
+    n_way = int(labels.max()) + 1
+    scores, converged = np.zeros((n_tasks, n_query, n_way)), np.ones(n_tasks, dtype=bool)
     if n_query == 0:
-        return scores
+        return scores, converged
     dtype = np.float32 if np.result_type(support, query, np.float32) == np.float32 else np.float64
     bytes_per_task = (support.shape[1] + n_query) * support.shape[2] * np.dtype(dtype).itemsize
-    step = max(1, _GROUP_BYTES // bytes_per_task)
+    step = 1 + _GROUP_BYTES // max(1, bytes_per_task)
     for start in range(0, n_tasks, step):
         group = slice(start, start + step)
         scores[group] = score(
             Tasks(
-                support=_as_features(support[group], dtype, "support", start),
-                labels=labels[group].astype(np.int64),
-                query=_as_features(query[group], dtype, "query", start),
+                support=np.ascontiguousarray(support[group], dtype=dtype),
+                labels=labels[group],
+                query=np.ascontiguousarray(query[group], dtype=dtype),
                 n_way=n_way,
+                converged=converged[group],
             )
         )
-    return scores
-
-
-def _check_shapes(support: NDArray[Any], labels: NDArray[Any], query: NDArray[Any]) -> None:
-    """Raise ValueError unless the three arrays describe the same number of tasks in the same feature space."""
-    if support.ndim != 3 or query.ndim != 3:
-        raise ValueError(
-            f"support and query must have three axes, (tasks, rows, features); got shapes {support.shape} and "
-            f"{query.shape}. One task alone is support[None]."
-        )
-    if labels.shape != support.shape[:2]:
-        raise ValueError(
-            f"support_labels must have one label per support row, shape {support.shape[:2]}; got {labels.shape}."
-        )
-    if support.shape[0] != query.shape[0]:
-        raise ValueError(f"support and query need equal numbers of tasks; got {support.shape[0]} and {query.shape[0]}.")
-    if support.shape[2] != query.shape[2]:
-        raise ValueError(f"support and query need equal n_features; got {support.shape[2]} and {query.shape[2]}.")
-    if support.shape[2] == 0:
-        raise ValueError("support and query have no features; got arrays whose last axis is 0 long.")
-    for name, array in (("support", support), ("query", query)):
-        if array.dtype.kind not in "fiu":
-            raise ValueError(f"{name} must hold real numbers; got dtype {array.dtype}.")
-
-
-def _count_ways(labels: NDArray[Any]) -> int:
-    """The number of classes, after checking that every task has a label of each."""
-    if labels.dtype.kind not in "iu":
-        raise ValueError(f"support_labels must be integers 0..N-1; got dtype {labels.dtype}.")
-    if labels.size == 0:
-        raise ValueError(f"support_labels must not be empty; got shape {labels.shape}.")
-    if labels.min() < 0:
-        raise ValueError(f"support_labels must be 0..N-1; got {labels.min()}.")
-    n_way = int(labels.max()) + 1
-    if n_way < 2:
-        raise ValueError("A task needs at least two classes in its support; got only label 0.")
-    if n_way > labels.shape[1]:
-        raise ValueError(f"support_labels go up to {n_way - 1} but a task has only {labels.shape[1]} support rows.")
-    present = np.zeros((labels.shape[0], n_way), dtype=bool)
-    present[np.arange(labels.shape[0])[:, None], labels] = True
-    if not present.all():
-        task, label = np.argwhere(~present)[0]
-        raise ValueError(f"Every class needs a support row in every task; task {task} has none of class {label}.")
-    return n_way
-
-
-def _as_features(rows: NDArray[Any], dtype: type, name: str, first_task: int) -> NDArray[Any]:
-    """Contiguous, of ``dtype`` and finite."""
-    features = np.ascontiguousarray(rows, dtype=dtype)
-    with np.errstate(over="ignore", invalid="ignore"):
-        suspicious = not np.isfinite(features.sum())  # one fast pass; a sum may also overflow, so look again
-    if suspicious and not (finite := np.isfinite(features).all(axis=(1, 2))).all():
-        task = first_task + int(np.argmin(finite))
-        raise ValueError(f"{name} must be finite; task {task} holds NaN or infinity. Drop or impute these rows.")
-    return features
+    return scores, converged
 
 
 class TaskwiseMethod(ABC):
@@ -231,7 +184,11 @@ class TaskwiseMethod(ABC):
 
     def predict_scores(self, support: ArrayLike, support_labels: ArrayLike, query: ArrayLike) -> Scores:
         """(T, n_support, D), (T, n_support), (T, n_query, D) -> (T, n_query, N), larger is better."""
-        return score_tasks(self._score, support, support_labels, query)
+        scores, converged = score_tasks(self._score, support, support_labels, query)
+        unfinished = int(np.count_nonzero(~converged))
+        if unfinished:
+            _warn_unfinished(type(self).__name__, unfinished, converged.size)
+        return scores
 
     def probabilities(self, scores: Scores) -> Scores | None:
         """The class probabilities the method's paper defines for these scores, (T, n_query, N), or None."""
@@ -240,3 +197,14 @@ class TaskwiseMethod(ABC):
     @abstractmethod
     def _score(self, tasks: Tasks) -> NDArray[Any]:
         """Scores (T, n_query, N) of some tasks, each treated on its own."""
+
+
+def _warn_unfinished(method: str, unfinished: int, n_tasks: int) -> None:
+    """One warning for all tasks of a batch that did not converge."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    warnings.warn(
+        f"{method} did not converge in {unfinished} of {n_tasks} tasks: raise max_iter or tol.",
+        ConvergenceWarning,
+        stacklevel=3,
+    )

@@ -79,4 +79,5 @@ def rectified_prototypes(
     members = one_hot(np.concatenate([labels, chosen], axis=1), n_way, rows.dtype)
     weights = members * np.exp(sharpness * cosines)
     weights /= weights.sum(axis=1, keepdims=True)
-    return np.matmul(weights.swapaxes(1, 2), rows)
+    prototypes: NDArray[Any] = np.matmul(weights.swapaxes(1, 2), rows)
+    return prototypes

@@ -21,17 +21,19 @@ class LabelPropagation(TaskwiseMethod):
     Liu et al., "Learning to Propagate Labels: Transductive Propagation Network for Few-Shot Learning", ICLR 2019,
     Eqs. (2) to (4), after Zhou et al., "Learning with Local and Global Consistency", NeurIPS 2003.
 
-    TPN learns a width for each point together with its encoder; on frozen features one width serves all. Differs from
-    the authors' code: no point is its own neighbour, as in Zhou et al. and scikit-learn's LabelSpreading, whose limit
-    this is when ``n_neighbors`` takes in all points and ``centre`` and scaling are done beforehand.
+    TPN learns a width for each point together with its encoder, and propagates with a damping of 0.99 over 20
+    neighbours. On frozen features one width serves all, and that damping lets the largest cluster swallow the rest
+    (46 % instead of 77 % right on validation classes), so the defaults here were chosen on validation classes.
+    Differs from the authors' code: no point is its own neighbour, as in Zhou et al. and scikit-learn's LabelSpreading,
+    whose limit this is when ``n_neighbors`` takes in all points.
 
     Parameters
     ----------
-    width : float, default=0.5
+    width : float, default=0.4
         Width of the Gaussian that turns distances into edge weights (σ in the paper).
-    n_neighbors : int, default=20
+    n_neighbors : int, default=10
         An edge stays if one end is among the other's nearest, itself not counted; all points where there are fewer.
-    damping : float, default=0.99
+    damping : float, default=0.8
         How much neighbours count against the point's own label (α in the paper), below 1.
     centre : {"task", "support", "none"} or array-like of shape (D,), default="task"
         What is subtracted from every row before it is scaled to unit length.
@@ -45,9 +47,9 @@ class LabelPropagation(TaskwiseMethod):
     )
     transductive: ClassVar[bool] = True
 
-    width: float = 0.5
-    n_neighbors: int = 20
-    damping: float = 0.99
+    width: float = 0.4
+    n_neighbors: int = 10
+    damping: float = 0.8
     centre: Centre = "task"
 
     def __post_init__(self) -> None:

@@ -25,9 +25,7 @@ class ProtoNet(TaskwiseMethod):
 
     name: ClassVar[str] = "protonet"
     title: ClassVar[str] = "ProtoNet"
-    reference: ClassVar[str] = (
-        'Snell, Swersky and Zemel, "Prototypical Networks for Few-shot Learning", NeurIPS 2017'
-    )
+    reference: ClassVar[str] = 'Snell, Swersky and Zemel, "Prototypical Networks for Few-shot Learning", NeurIPS 2017'
     transductive: ClassVar[bool] = False
 
     def probabilities(self, scores: Scores) -> Scores:

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot.kernels.batched import inner_products
-from marginshot.methods._convergence import warn_unconverged
 from marginshot.methods.base import Scores, Tasks, TaskwiseMethod, check_count, check_setting, register
 from marginshot.transforms import l2_normalize, power_transform
 
@@ -47,8 +46,7 @@ class PTMAP(TaskwiseMethod):
     name: ClassVar[str] = "pt-map"
     title: ClassVar[str] = "PT-MAP"
     reference: ClassVar[str] = (
-        "Hu, Gripon and Pateux, "
-        '"Leveraging the Feature Distribution in Transfer-based Few-Shot Learning", ICANN 2021'
+        'Hu, Gripon and Pateux, "Leveraging the Feature Distribution in Transfer-based Few-Shot Learning", ICANN 2021'
     )
     transductive: ClassVar[bool] = True
 
@@ -77,7 +75,7 @@ class PTMAP(TaskwiseMethod):
         from marginshot.solvers.sinkhorn_compiled import transport_to_centres
 
         rows = np.concatenate([self._prepare(tasks.support), self._prepare(tasks.query)], axis=1)
-        plan, converged = transport_to_centres(
+        plan, tasks.converged[:] = transport_to_centres(
             inner_products(rows, rows).astype(np.float64),
             tasks.labels,
             tasks.n_way,
@@ -87,7 +85,6 @@ class PTMAP(TaskwiseMethod):
             self.max_iter,
             float(self.tol),
         )
-        warn_unconverged(type(self), converged, f"raise max_iter above {self.max_iter} or lower sharpness")
         return plan
 
     def _prepare(self, rows: NDArray[Any]) -> NDArray[Any]:

@@ -21,7 +21,7 @@ MarginParams = tuple[Vector, Vector, float, float, float]
 def decay(exponent: float) -> float:
     """exp of a number that is not positive, by a Taylor polynomial and six squarings.
 
-    Unlike the C library's, it vectorises. Absolute error below 1e-15; below e^-40 it stays there.
+    Unlike the C library's, it vectorises. Absolute error below 1e-14; below e^-40 it stays there.
     """
     x = max(exponent, -40.0) * 0.015625
     p = 1.0 / 479001600.0

@@ -56,7 +56,7 @@ _STYLE: dict[str, Any] = {
     "text.parse_math": False,  # a dollar sign in a file name is a dollar sign
 }
 
-_WIDTH = 5.4
+_WIDTH = 4.9
 
 
 @contextmanager
@@ -139,7 +139,7 @@ def time_chart(block: Sequence[MethodResult]) -> str:
             color = _row_color(result)
             ax.errorbar(milliseconds, 100 * result.accuracy, 100 * result.ci95, fmt="none", ecolor=color, elinewidth=1)
             ax.plot(milliseconds, 100 * result.accuracy, "o", color=color, mfc=_fill(result, color), markersize=6)
-        ax.set_xlim(times.min() / 2, times.max() * 12)  # room for the names to the right
+        ax.set_xlim(times.min() / 1.6, times.max() * 1.6)
         ax.margins(y=0.12)
         ax.grid(visible=True)
         ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -147,29 +147,48 @@ def time_chart(block: Sequence[MethodResult]) -> str:
         ax.set_ylabel("accuracy, %")
         _label_points(ax, block, times)
 
-    return _chart(draw, height=max(3.0, 0.9 + 0.19 * len(block)))
+    return _chart(draw, height=_time_height(block))
+
+
+def _time_height(block: Sequence[MethodResult]) -> float:
+    return max(3.0, 0.9 + 0.19 * len(block))
 
 
 def _label_points(ax: Axes, block: Sequence[MethodResult], times: Any) -> None:
-    """Names beside the points, moved apart where they would overlap."""
+    """Names in the right margin, level with their points and moved apart where they would overlap."""
     bottom, top = ax.get_ylim()
-    points_per_unit = ax.get_window_extent().height * 72 / ax.figure.dpi / (top - bottom)
-    order = np.argsort([result.accuracy for result in block])
-    height = -np.inf
-    for index in order:
-        result = block[index]
-        y = 100 * result.accuracy
-        height = max(y, height + 11 / points_per_unit)
+    line = 12 * (top - bottom) / (72 * (_time_height(block) - 0.7))  # height of a line of text, in points of accuracy
+    heights = spread_apart(np.array([100 * result.accuracy for result in block]), line)
+    for result, milliseconds, height in zip(block, times, heights, strict=True):
         ax.annotate(
             result.title if result.settings.get("method") == result.method else result.method,
-            (times[index], y),
-            xytext=(9, (height - y) * points_per_unit),
-            textcoords="offset points",
+            (milliseconds, 100 * result.accuracy),
+            xytext=(1.03, height),
+            textcoords=("axes fraction", "data"),
             va="center",
             color=_row_color(result),
             fontsize=8.5,
-            arrowprops={"arrowstyle": "-", "color": "#b8c0c7", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 4},
+            arrowprops={"arrowstyle": "-", "color": "#c9d0d6", "linewidth": 0.6, "shrinkA": 1, "shrinkB": 4},
         )
+
+
+def spread_apart(values: Any, gap: float) -> Any:
+    """Positions in the order of ``values`` (n,), at least ``gap`` apart, as near to them as that allows."""
+    order = np.argsort(values, kind="stable")
+    # Runs of labels that touch move as one, centred on the mean of where they want to be.
+    runs: list[list[float]] = []
+    for value in np.asarray(values, dtype=float)[order]:
+        runs.append([value])
+        while len(runs) > 1 and _centre(runs[-1]) - _centre(runs[-2]) < gap * (len(runs[-1]) + len(runs[-2])) / 2:
+            runs[-2:] = [runs[-2] + runs[-1]]
+    places = [_centre(run) + gap * (i - (len(run) - 1) / 2) for run in runs for i in range(len(run))]
+    spread = np.empty(len(places))
+    spread[order] = places
+    return spread
+
+
+def _centre(run: list[float]) -> float:
+    return sum(run) / len(run)
 
 
 def calibration_chart(block: Sequence[MethodResult]) -> str | None:
@@ -188,16 +207,25 @@ def calibration_chart(block: Sequence[MethodResult]) -> str | None:
             told = n_queries >= max(10, 0.0005 * n_queries.sum())
             x, y = 100 * np.array(curve.confidence)[told], 100 * np.array(curve.accuracy)[told]
             color = ACCENT if result.difference is None else _PALETTE[place % len(_PALETTE)]
-            label = f"{mark(result)}   ECE {100 * curve.ece:.1f}"
+            label = f"{mark(result).removesuffix(' [T]')}, ECE {100 * curve.ece:.1f}"
             ax.plot(x, y, "-o", color=color, linewidth=1.3, markersize=3.5, label=label)
         ax.set_xlim(0, 101)
         ax.set_ylim(0, 101)
         ax.grid(visible=True)
         ax.set_xlabel("confidence, %")
         ax.set_ylabel("share that is right, %")
-        ax.legend(loc="upper left", bbox_to_anchor=(0, 1.02), fontsize=8, handlelength=1.6, labelspacing=0.35)
+        # Above the axes: curves may lie in any corner.
+        n_columns = 1 if len(curves) < 4 else 2
+        ax.get_figure(root=True).legend(  # type: ignore[union-attr]
+            loc="outside upper left",
+            ncols=n_columns,
+            fontsize=8,
+            handlelength=1.6,
+            labelspacing=0.35,
+            columnspacing=1.2,
+        )
 
-    return _chart(draw, height=max(4.2, 1.0 + 0.21 * len(curves)))
+    return _chart(draw, height=4.0 + 0.17 * -(-len(curves) // (1 if len(curves) < 4 else 2)))
 
 
 def _whisker(ax: Axes, value: float, ci95: float, place: int, result: MethodResult) -> None:

@@ -89,13 +89,8 @@ def sinkhorn(costs: Matrix, sharpness: float, scale: Vector, plan: Matrix, max_i
     n_points, n_way = costs.shape
     share = n_points / n_way
     columns = np.empty(n_way)
-    for i in range(n_points):
-        # Row factors are free, so each row's largest entry may be 1: nothing underflows to a row of zeros.
-        best = costs[i, 0]
-        for c in range(1, n_way):
-            best = min(best, costs[i, c])
-        for c in range(n_way):
-            plan[i, c] = math.exp(-sharpness * (costs[i, c] - best))
+    violation = np.inf
+    _gibbs(costs, sharpness, plan)
     for _ in range(max_iter):
         columns[:] = 0.0
         violation = 0.0
@@ -119,6 +114,17 @@ def sinkhorn(costs: Matrix, sharpness: float, scale: Vector, plan: Matrix, max_i
         for c in range(n_way):
             plan[i, c] /= total
     return violation <= tol
+
+
+@leaf
+def _gibbs(costs: Matrix, sharpness: float, plan: Matrix) -> None:
+    """exp(−sharpness · cost), each row up to a factor: its largest entry is 1, so no row underflows to zeros."""
+    for i in range(costs.shape[0]):
+        best = costs[i, 0]
+        for c in range(1, costs.shape[1]):
+            best = min(best, costs[i, c])
+        for c in range(costs.shape[1]):
+            plan[i, c] = math.exp(-sharpness * (costs[i, c] - best))
 
 
 @leaf

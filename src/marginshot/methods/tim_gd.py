@@ -1,4 +1,4 @@
-"""TIM by gradient descent, and alpha-TIM."""
+"""TIM by gradient descent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from marginshot.kernels.batched import softmax
-from marginshot.methods._heads import CosineHead, EuclideanHead, train_head
+from marginshot.methods._heads import CosineHead, train_head
 from marginshot.methods.base import Scores, Tasks, TaskwiseMethod, check_count, check_setting, register
 from marginshot.objectives.information import InformationObjective
 from marginshot.transforms import Centre, centre_and_normalize, check_centre

@@ -1,0 +1,53 @@
+"""Platt scaling against scikit-learn, and at its limits."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from marginshot.calibration import fit_platt, platt_probabilities
+from reference import scipy_fs_tmmc
+
+
+@pytest.mark.parametrize("n_shot", [1, 5])
+def test_against_scikit_learns_logistic_regression(n_shot):
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(4), n_shot)
+    margins = np.where(labels[:, None] == np.arange(4), 0.8, -0.9) + 0.3 * rng.standard_normal((len(labels), 4))
+    slope, intercept = fit_platt(margins, labels)
+    expected = scipy_fs_tmmc.platt_probabilities(margins, labels, 4)
+    assert_allclose(1 / (1 + np.exp(-(slope * margins + intercept))), expected, atol=1e-4)
+
+
+def test_smoothed_targets_keep_a_separable_support_finite():
+    slope, intercept = fit_platt(np.array([[1.0, -1.0], [-1.0, 1.0]]), np.array([0, 1]))
+    # Targets 2/3 and 1/3 are met exactly: σ(A + B) = 2/3, σ(−A + B) = 1/3.
+    assert_allclose(slope, np.full(2, np.log(2)))
+    assert_allclose(intercept, np.zeros(2), atol=1e-12)
+
+
+def test_constant_margins_give_a_flat_curve():
+    slope, intercept = fit_platt(np.full((6, 3), -0.3), np.repeat(np.arange(3), 2))
+    assert_allclose(slope, 0, atol=1e-9)
+    assert_allclose(platt_probabilities(slope * -0.3 + intercept), np.full(3, 1 / 3))
+
+
+def test_a_batch_is_its_tasks():
+    rng = np.random.default_rng(1)
+    margins, labels = rng.standard_normal((7, 6, 3)), np.tile(np.repeat(np.arange(3), 2), (7, 1))
+    slope, intercept = fit_platt(margins, labels)
+    for task in range(7):
+        alone = fit_platt(margins[task : task + 1], labels[task : task + 1])
+        np.testing.assert_array_equal(alone[0][0], slope[task])
+        np.testing.assert_array_equal(alone[1][0], intercept[task])
+
+
+@pytest.mark.parametrize("log_odds", [[-1e4, -1e4, -1e4], [1e4, 1e4, 1e4], [0.0, 0.0, 0.0]])
+def test_no_evidence_is_uniform(log_odds):
+    assert_allclose(platt_probabilities(np.array(log_odds)), np.full(3, 1 / 3))
+
+
+def test_probabilities_sum_to_one_and_keep_the_order():
+    log_odds = np.random.default_rng(2).normal(scale=5, size=(50, 4))
+    probabilities = platt_probabilities(log_odds)
+    assert_allclose(probabilities.sum(axis=1), 1)
+    np.testing.assert_array_equal(probabilities.argmax(axis=1), log_odds.argmax(axis=1))

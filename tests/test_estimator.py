@@ -1,0 +1,291 @@
+"""TransductiveMaxMarginClassifier: what a user relies on."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris
+from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+from marginshot import TransductiveMaxMarginClassifier
+
+KERNELS = ["linear", "rbf", "poly"]
+
+
+def digits(n_shot=3, seed=0):
+    X, truth = load_digits(return_X_y=True)
+    rng = np.random.default_rng(seed)
+    kept = np.concatenate([rng.choice(np.flatnonzero(truth == c), 40, replace=False) for c in range(10)])
+    X, truth = X[kept], truth[kept]
+    y = np.full(len(X), -1)
+    for c in range(10):
+        rows = np.flatnonzero(truth == c)[:n_shot]
+        y[rows] = truth[rows]
+    return X, y, truth
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_predict_on_the_fitted_rows_is_the_transduction(kernel):
+    X, y, _ = digits()
+    clf = TransductiveMaxMarginClassifier(kernel=kernel).fit(X, y)
+    unlabelled = y == -1
+    assert_array_equal(clf.predict(X)[unlabelled], clf.transduction_[unlabelled])
+    assert_allclose(clf.predict_proba(X)[unlabelled], clf.label_distributions_[unlabelled], atol=1e-9)
+
+
+def test_given_labels_never_change():
+    X, y, _ = digits()
+    rng = np.random.default_rng(1)
+    wrong = rng.permutation(np.flatnonzero(y >= 0))
+    y[np.sort(wrong)] = y[wrong]  # labels that contradict the features
+    clf = TransductiveMaxMarginClassifier().fit(X, y)
+    assert_array_equal(clf.transduction_[y >= 0], y[y >= 0])
+    assert_array_equal(clf.label_distributions_.argmax(axis=1), np.searchsorted(clf.classes_, clf.transduction_))
+
+
+def test_shapes_and_sums():
+    X, y, _ = digits()
+    clf = TransductiveMaxMarginClassifier().fit(X, y)
+    assert clf.dual_coef_.shape == (10, len(X))
+    assert clf.coef_.shape == (10, 64)
+    assert clf.objective_.shape == (10, 5)
+    assert clf.n_iter_.shape == (10,)
+    assert clf.transduction_.shape == (len(X),)
+    assert_allclose(clf.label_distributions_.sum(axis=1), 1)
+    assert_allclose(clf.predict_proba(X).sum(axis=1), 1)
+    assert_allclose(clf.intercept_, -0.8)
+
+
+def test_unlabelled_rows_help():
+    X, y, truth = digits(n_shot=1)
+    with_queries = TransductiveMaxMarginClassifier().fit(X, y)
+    without = TransductiveMaxMarginClassifier(lambda2=(0,)).fit(X, y)
+    assert np.mean(with_queries.transduction_ == truth) > np.mean(without.transduction_ == truth)
+
+
+def test_nothing_unlabelled_is_fs_mmc():
+    X, truth = load_iris(return_X_y=True)
+    full = TransductiveMaxMarginClassifier().fit(X, truth)
+    inductive = TransductiveMaxMarginClassifier(lambda2=(0,)).fit(X, truth)
+    assert_allclose(full.decision_function(X), inductive.decision_function(X), rtol=1e-6)
+    assert_array_equal(full.transduction_, truth)
+
+
+def test_the_query_term_moves_the_objective_stage_by_stage():
+    X, y, _ = digits()
+    clf = TransductiveMaxMarginClassifier(lambda2=(0, 0.1, 1)).fit(X, y)
+    assert (np.diff(clf.objective_, axis=1) > 0).all()  # each stage adds a positive term
+
+
+@pytest.mark.parametrize(
+    "marked",
+    [
+        lambda names, known: np.where(known, names, ""),
+        lambda names, known: [str(n) if k else -1 for n, k in zip(names, known, strict=True)],
+        lambda names, known: np.array([n if k else None for n, k in zip(names, known, strict=True)], dtype=object),
+        lambda names, known: np.array([n if k else np.nan for n, k in zip(names, known, strict=True)], dtype=object),
+        lambda names, known: pd.Series(names).where(known),
+    ],
+    ids=["empty", "minus one in a list", "None", "NaN", "pandas"],
+)
+def test_string_labels(marked):
+    X, y, _ = digits()
+    names = np.char.add("digit ", y.astype(str))
+    clf = TransductiveMaxMarginClassifier().fit(X, marked(names, y >= 0))
+    expected = TransductiveMaxMarginClassifier().fit(X, y)
+    assert_array_equal(clf.classes_, [f"digit {c}" for c in range(10)])
+    assert_array_equal(clf.transduction_, np.char.add("digit ", expected.transduction_.astype(str)))
+
+
+def test_precomputed_kernel():
+    X, y, _ = digits()
+    rows = StandardScaler().fit_transform(X)
+    gram = rbf_kernel(rows, gamma=0.02)
+    precomputed = TransductiveMaxMarginClassifier(kernel="precomputed").fit(gram, y)
+    named = TransductiveMaxMarginClassifier(kernel="rbf", gamma=0.02, feature_transform=None).fit(rows, y)
+    assert_array_equal(precomputed.transduction_, named.transduction_)
+    assert_allclose(precomputed.predict_proba(gram[:7]), named.predict_proba(rows[:7]), atol=1e-6)
+
+
+def test_callable_kernel_and_replaced_transform():
+    X, y, _ = digits()
+    clf = TransductiveMaxMarginClassifier(
+        kernel=lambda a, b: rbf_kernel(a, b, gamma=1.0), feature_transform=FunctionTransformer(np.sqrt)
+    ).fit(X, y)
+    unlabelled = y == -1
+    assert_array_equal(clf.predict(X)[unlabelled], clf.transduction_[unlabelled])
+
+
+def test_new_rows_use_the_stored_mean():
+    X, y, _ = digits()
+    clf = TransductiveMaxMarginClassifier().fit(X, y)
+    shifted = X[:5] + 100.0  # were they centred on themselves, the shift would vanish
+    assert not np.allclose(clf.margins(shifted), clf.margins(X[:5]))
+    assert_allclose(clf.predict_proba(X[:1]), clf.predict_proba(X[:5])[:1])
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_save_and_load(tmp_path, kernel):
+    X, y, _ = digits()
+    names = np.where(y >= 0, np.char.add("d", y.astype(str)), "")
+    clf = TransductiveMaxMarginClassifier(kernel=kernel, lambda2=[0, 1], prior="estimate").fit(X, names)
+    clf.save(tmp_path / "model.npz")
+    loaded = TransductiveMaxMarginClassifier.load(tmp_path / "model.npz")
+    assert_array_equal(loaded.predict_proba(X), clf.predict_proba(X))
+    assert_array_equal(loaded.predict(X), clf.predict(X))
+    assert loaded.get_params() == clf.get_params()
+    assert [p.name for p in tmp_path.iterdir()] == ["model.npz"]
+
+
+def test_what_cannot_be_saved_or_loaded_is_said(tmp_path):
+    X, y, _ = digits()
+    with pytest.raises(NotFittedError):
+        TransductiveMaxMarginClassifier().save(tmp_path / "model.npz")
+    with pytest.raises(ValueError, match="callable kernel cannot be saved without pickle"):
+        TransductiveMaxMarginClassifier(kernel=rbf_kernel).fit(X, y).save(tmp_path / "model.npz")
+    with pytest.raises(ValueError, match=r"StandardScaler.* cannot be saved without pickle"):
+        TransductiveMaxMarginClassifier(feature_transform=StandardScaler()).fit(X, y).save(tmp_path / "model.npz")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(FileNotFoundError, match="no saved classifier"):
+        TransductiveMaxMarginClassifier.load(tmp_path / "nothing.npz")
+    np.savez(tmp_path / "other.npz", X=X)
+    with pytest.raises(ValueError, match="is not a classifier saved by marginshot"):
+        TransductiveMaxMarginClassifier.load(tmp_path / "other.npz")
+    (tmp_path / "text.npz").write_text("hello")
+    with pytest.raises(ValueError, match="is not a classifier saved by marginshot"):
+        TransductiveMaxMarginClassifier.load(tmp_path / "text.npz")
+    np.savez(tmp_path / "pickled.npz", header=np.array([object()]))
+    with pytest.raises(ValueError, match="is not a classifier saved by marginshot"):
+        TransductiveMaxMarginClassifier.load(tmp_path / "pickled.npz")
+
+
+def test_pickle_clone_pipeline_and_grid_search():
+    X, y, truth = digits()
+    clf = pickle.loads(pickle.dumps(TransductiveMaxMarginClassifier().fit(X, y)))
+    assert clone(clf).get_params() == clf.get_params()
+    pipeline = make_pipeline(PCA(20), TransductiveMaxMarginClassifier()).fit(X, y)
+    assert pipeline.score(X, truth) > 0.7
+    search = GridSearchCV(TransductiveMaxMarginClassifier(lambda2=(0,)), {"lambda1": [0.01, 0.04]}, cv=2).fit(X, truth)
+    assert search.best_score_ > 0.7
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, int])
+def test_dtypes(dtype):
+    X, y, truth = digits()
+    clf = TransductiveMaxMarginClassifier().fit(X.astype(dtype), y)
+    assert np.mean(clf.transduction_ == truth) > 0.8
+
+
+@pytest.mark.parametrize("n_features", [1, 5, 2000])
+def test_more_and_fewer_features_than_rows(n_features):
+    rng = np.random.default_rng(0)
+    truth = np.repeat([0, 1], 20)
+    X = rng.standard_normal((40, n_features)) + 5.0 * truth[:, None]
+    y = np.full(40, -1)
+    y[[0, -1]] = 0, 1
+    assert_array_equal(TransductiveMaxMarginClassifier().fit(X, y).transduction_, truth)
+
+
+def test_duplicates_and_rows_without_direction():
+    X, y, _ = digits()
+    X = np.concatenate((X, X[:50], X.mean(axis=0, keepdims=True)))
+    X[-1] = X[:-1].mean(axis=0)
+    clf = TransductiveMaxMarginClassifier().fit(X, np.concatenate((y, np.full(51, -1))))
+    assert_array_equal(clf.predict(X[:50]), clf.predict(X[-51:-1]))
+    assert_allclose(clf.label_distributions_[-1], 0.1)
+    assert_allclose(clf.predict_proba(X[-1:]), 0.1)
+
+
+def test_all_rows_equal_is_uniform():
+    clf = TransductiveMaxMarginClassifier().fit(np.ones((6, 3)), [0, 0, 1, 2, -1, -1])
+    assert_allclose(clf.label_distributions_[-2:], 1 / 3)
+
+
+def test_prior_array_moves_answers_towards_the_larger_class():
+    X, y, truth = digits(n_shot=1)
+    two = np.isin(truth, (3, 8))
+    shares = [
+        np.mean(TransductiveMaxMarginClassifier(prior=prior).fit(X[two], y[two]).transduction_ == 3)
+        for prior in ([0.2, 0.8], [0.8, 0.2])
+    ]
+    assert shares[0] < shares[1]
+
+
+def test_estimated_prior_wins_on_unbalanced_rows():
+    X, truth = load_digits(return_X_y=True)
+    accuracy = {"uniform": [], "estimate": []}
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        rows = [
+            rng.choice(np.flatnonzero(truth == c), size, replace=False)
+            for c, size in zip((1, 4, 7), (5, 15, 80), strict=True)
+        ]
+        kept = np.concatenate(rows)
+        y = np.full(len(kept), -1)
+        first = [0, 5, 20]
+        y[first] = truth[kept][first]
+        for prior, values in accuracy.items():
+            clf = TransductiveMaxMarginClassifier(prior=prior).fit(X[kept], y)
+            values.append(np.mean(clf.transduction_ == truth[kept]))
+    assert np.mean(accuracy["estimate"]) > np.mean(accuracy["uniform"])
+
+
+def test_binary_decision_function_is_one_column():
+    X, y, truth = digits()
+    two = truth < 2
+    clf = TransductiveMaxMarginClassifier().fit(X[two], y[two])
+    decision = clf.decision_function(X[two])
+    assert decision.shape == (two.sum(),)
+    assert_array_equal(clf.classes_[(decision > 0).astype(int)], clf.predict(X[two]))
+    assert_allclose(clf.margins(X[two])[:, 0], -clf.margins(X[two])[:, 1], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "y", "message"),
+    [
+        ({}, [0, 0, 0, -1], "one class only: 0"),
+        ({}, [-1, -1, -1, -1], "every row is unlabelled"),
+        ({}, [0, 1, -1], "equally many rows; got 4 and 3"),
+        ({}, [0, 1, np.nan, -1], "y must be finite"),
+        ({"prior": [0.5, 0.6]}, [0, 1, -1, -1], r"sum to 1; got \[0.5, 0.6\]"),
+        ({"prior": [0.5, 0.3, 0.2]}, [0, 1, -1, -1], "each of the 2 classes"),
+        ({"lambda1": 0}, [0, 1, -1, -1], "lambda1 must be a number greater than 0; got 0"),
+        ({"lambda2": (0, -0.1)}, [0, 1, -1, -1], "lambda2 must be"),
+        ({"gamma2": "two"}, [0, 1, -1, -1], "gamma2 must be a number greater than 0; got 'two'"),
+        ({"kernel": "precomputed"}, [0, 1, -1, -1], r"square kernel matrix .* got shape \(4, 3\)"),
+        ({"feature_transform": 3}, [0, 1, -1, -1], "feature_transform must be .* got 3"),
+    ],
+)
+def test_bad_input_is_named(parameters, y, message):
+    with pytest.raises(ValueError, match=message):
+        TransductiveMaxMarginClassifier(**parameters).fit(np.eye(4, 3), y)
+
+
+def test_convergence_is_reported_and_otherwise_silent():
+    X, y, _ = digits()
+    with pytest.warns(
+        ConvergenceWarning,
+        match=r"Class 0 did not converge at lambda2=0: gradient norm .*49 other stages of 50.*max_iter",
+    ):
+        TransductiveMaxMarginClassifier(max_iter=1).fit(X, y)
+    TransductiveMaxMarginClassifier().fit(X, y)  # warnings are errors here
+
+
+def test_import_and_fit_do_not_load_a_compiler_or_a_plotting_library():
+    script = (
+        "import sys, numpy as np; from marginshot import TransductiveMaxMarginClassifier as C;"
+        "C().fit(np.random.default_rng(0).normal(size=(100, 8)), [0, 1] + 98 * [-1]);"
+        "print([m for m in ('numba', 'torch', 'matplotlib', 'typer', 'rich') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"
