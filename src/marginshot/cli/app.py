@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from marginshot.cli import _errors, evaluate, figure, methods, paper, tune
+from marginshot.cli import _errors, apply, cache, evaluate, figure, label, methods, paper, tune
 from marginshot.cli._output import say
 
 app = typer.Typer(
@@ -24,6 +24,9 @@ app = typer.Typer(
 app.command("evaluate")(evaluate.command)
 app.command("tune")(tune.command)
 app.command("methods")(methods.command)
+app.command("label")(label.command)
+app.command("apply")(apply.command)
+app.command("cache")(cache.command)
 app.command("paper")(paper.command)
 app.command("figure")(figure.command)
 

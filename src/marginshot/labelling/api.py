@@ -157,7 +157,9 @@ def label_collection(
     readable, problems = embedded.collection, embedded.problems
     for name in wanted:
         if name not in readable.labels:
-            broken = next(item for item, label in zip(collection.items, collection.labels, strict=True) if label == name)
+            broken = next(
+                item for item, label in zip(collection.items, collection.labels, strict=True) if label == name
+            )
             raise ValueError(
                 f"The class {name!r} has no examples left: {broken} {problems[broken]}. Replace it, or remove the class."
             )

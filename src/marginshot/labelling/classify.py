@@ -111,9 +111,7 @@ def label_rows(
     return answers, classifier, rejection
 
 
-def apply_rows(
-    classifier: TransductiveMaxMarginClassifier, rejection: Rejection, X: NDArray[np.floating]
-) -> Answers:
+def apply_rows(classifier: TransductiveMaxMarginClassifier, rejection: Rejection, X: NDArray[np.floating]) -> Answers:
     """Label new rows (n_rows, n_features) one by one by fitted planes."""
     given = np.full(len(X), -1, dtype=np.int64)
     classes = tuple(str(name) for name in classifier.classes_)

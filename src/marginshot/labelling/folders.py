@@ -107,7 +107,9 @@ def _read_examples(sources: Sequence[Path], pictures: Path) -> list[Example]:
         if source.is_dir():
             folders = _subfolders(source)
             if not folders:
-                raise ValueError(f"{source} has no class folders; put the examples of each class in a folder of its own.")
+                raise ValueError(
+                    f"{source} has no class folders; put the examples of each class in a folder of its own."
+                )
             examples += _from_class_folders(folders)
         elif source.suffix.lower() in (".csv", ".tsv"):
             examples += _from_csv(source, pictures)
@@ -138,7 +140,9 @@ def _from_csv(table: Path, pictures: Path) -> list[Example]:
         headers = reader.fieldnames or []
         column = next((name for name in _PATH_COLUMNS if name in headers), None)
         if column is None or "label" not in headers:
-            raise ValueError(f"{table}: examples need the columns path and label; it has {', '.join(headers) or 'none'}.")
+            raise ValueError(
+                f"{table}: examples need the columns path and label; it has {', '.join(headers) or 'none'}."
+            )
         rows = [((row[column] or "").strip(), (row["label"] or "").strip()) for row in reader]
     # A row without a label is one the user has not come to yet.
     return [Example(_resolve(name, table, pictures), label, str(table)) for name, label in rows if name and label]

@@ -47,19 +47,23 @@ def render_gallery(labelling: Labelling) -> str:
     }
     foreign = [row for row in rows.tolist() if labelling.answers.foreign[row]]
     counts = labelling.counts()
-    return _environment().get_template("gallery.html").render(
-        kind=labelling.collection.kind,
-        classes=[_describe_class(labelling, name, styles[name]) for name in labelling.classes],
-        largest=max(counts.values(), default=0) or 1,
-        suggested=[_describe(labelling, row) for row in labelling.answers.suggested],
-        foreign=_describe_group(labelling, foreign),
-        rejected=labelling.rejected,
-        problems=labelling.problems,
-        n_items=len(rows),
-        n_given=int((labelling.answers.given >= 0).sum()),
-        n_close=int(labelling.answers.close[rows].sum()),
-        points=_describe_map(labelling, styles),
-        styles=styles,
+    return (
+        _environment()
+        .get_template("gallery.html")
+        .render(
+            kind=labelling.collection.kind,
+            classes=[_describe_class(labelling, name, styles[name]) for name in labelling.classes],
+            largest=max(counts.values(), default=0) or 1,
+            suggested=[_describe(labelling, row) for row in labelling.answers.suggested],
+            foreign=_describe_group(labelling, foreign),
+            rejected=labelling.rejected,
+            problems=labelling.problems,
+            n_items=len(rows),
+            n_given=int((labelling.answers.given >= 0).sum()),
+            n_close=int(labelling.answers.close[rows].sum()),
+            points=_describe_map(labelling, styles),
+            styles=styles,
+        )
     )
 
 

@@ -63,9 +63,7 @@ class Labelling:
     def labels(self) -> tuple[str, ...]:
         """Label of each item; empty where rejected."""
         foreign = self.answers.foreign & self.rejected
-        return tuple(
-            "" if foreign[row] else self.classes[best] for row, best in enumerate(self.answers.best.tolist())
-        )
+        return tuple("" if foreign[row] else self.classes[best] for row, best in enumerate(self.answers.best.tolist()))
 
     @cached_property
     def probabilities(self) -> tuple[float, ...]:

@@ -61,9 +61,7 @@ class LabelModel:
         with tempfile.TemporaryDirectory() as folder, atomic_path(path) as temporary:
             planes, rule = Path(folder, _CLASSIFIER), Path(folder, _REJECTION)
             self.classifier.save(planes)
-            np.savez(
-                rule, mean=self.rejection.mean, centres=self.rejection.centres, threshold=self.rejection.threshold
-            )
+            np.savez(rule, mean=self.rejection.mean, centres=self.rejection.centres, threshold=self.rejection.threshold)
             with zipfile.ZipFile(temporary, "w") as archive:
                 archive.writestr(_HEADER, json.dumps(header))
                 archive.write(planes, _CLASSIFIER)

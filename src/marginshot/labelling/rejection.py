@@ -77,7 +77,7 @@ def fit_rejection(
 
 
 def _threshold(rows: Array, given: NDArray[np.int64], n_classes: int, lose: float) -> float:
-    left_out = _left_out_likeness(rows, given)
+    left_out = _left_out_likeness(rows, given, n_classes)
     if len(left_out) >= FEWEST_LEFT_OUT:
         return float(left_out.mean() + norm.ppf(lose) * left_out.std())
     unlabelled = rows[given < 0]
@@ -86,15 +86,29 @@ def _threshold(rows: Array, given: NDArray[np.int64], n_classes: int, lose: floa
     return float(np.quantile(_likeness(unlabelled, _centres(rows, given, n_classes)), lose))
 
 
-def _left_out_likeness(rows: Array, given: NDArray[np.int64]) -> Array:
-    """Likeness of each example to the mean of the others of its class; classes of one example give none."""
+def _left_out_likeness(rows: Array, given: NDArray[np.int64], n_classes: int) -> Array:
+    """What the likeness of each example would be had it not been one; classes of one example give none."""
+    centres = _centres(rows, given, n_classes)
     found: list[float] = []
-    for c in np.unique(given[given >= 0]):
+    for c in range(n_classes):
         own = rows[given == c]
-        if len(own) > 1:
-            others = _unit(own.sum(axis=0) - own)
-            found.extend(np.einsum("ij,ij->i", own, others).tolist())
+        if len(own) < 2:
+            continue
+        to_others = np.einsum("ij,ij->i", own, _unit(own.sum(axis=0) - own)) * _gain_of_one_more(own)
+        to_other_classes = (own @ np.delete(centres, c, axis=0).T).max(axis=1)
+        found.extend(np.maximum(to_others, to_other_classes).tolist())
     return np.array(found)
+
+
+def _gain_of_one_more(own: Array) -> float:
+    """Cosine with the mean of k examples over that with the mean of k - 1, for unit rows (k, D) of one class.
+
+    With a mean cosine ρ between two of them, the cosine with the mean of k is ρ √k / √(1 + (k - 1) ρ).
+    """
+    k = len(own)
+    total = own.sum(axis=0)
+    rho = max(float(total @ total - k) / (k * (k - 1)), 1e-3)
+    return float(np.sqrt(k / (k - 1) * (1 + (k - 2) * rho) / (1 + (k - 1) * rho)))
 
 
 def _likeness(rows: Array, centres: Array) -> Array:

@@ -81,9 +81,7 @@ class Store:
                 marks = ",".join("?" * len(part))
                 rows = connection.execute(f"SELECT key, vector FROM embeddings WHERE key IN ({marks})", part)
                 found.update((key, np.frombuffer(vector, dtype="<f4")) for key, vector in rows)
-                connection.execute(
-                    f"UPDATE embeddings SET used = ? WHERE key IN ({marks})", (time.time(), *part)
-                )
+                connection.execute(f"UPDATE embeddings SET used = ? WHERE key IN ({marks})", (time.time(), *part))
         return found
 
     def keep(self, keys: Sequence[str], vectors: NDArray[np.float32]) -> None:
@@ -123,9 +121,7 @@ class Store:
     def mark_output(self, path: Path) -> None:
         """Remember ``path`` as it is now as written by us."""
         with self._open() as connection:
-            connection.execute(
-                "INSERT OR REPLACE INTO outputs VALUES (?, ?)", (str(path.resolve()), file_digest(path))
-            )
+            connection.execute("INSERT OR REPLACE INTO outputs VALUES (?, ?)", (str(path.resolve()), file_digest(path)))
 
     def is_own_output(self, path: Path) -> bool:
         """Whether ``path`` is exactly what we last wrote there: nobody has changed it since."""

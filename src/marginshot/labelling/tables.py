@@ -194,7 +194,9 @@ def _values(column: Any) -> Sequence[Any]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    lists = pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type)
+    lists = (
+        pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type)
+    )
     lengths = pc.unique(pc.list_value_length(column)).to_pylist() if lists and len(column) else []
     if lists and len(lengths) == 1 and lengths[0]:
         # The quick way for embeddings: no Python object per number.

@@ -83,9 +83,7 @@ def finish_transfers(out: Path, on_progress: Callable[[int, int], None] | None =
     return action, _run(plan, action, out, on_progress)
 
 
-def _run(
-    plan: Sequence[Transfer], action: Action, out: Path, on_progress: Callable[[int, int], None] | None
-) -> Done:
+def _run(plan: Sequence[Transfer], action: Action, out: Path, on_progress: Callable[[int, int], None] | None) -> Done:
     transfer = {"copy": _copy, "move": _move, "link": _link}[action]
     conflicts = []
     n_done = 0
@@ -174,5 +172,7 @@ def _link(source: Path, target: Path) -> bool:
 def _folder_name(name: str) -> str:
     """The class as a folder; a name that no folder can have is an error."""
     if set(name) & _FORBIDDEN or name.startswith(".") or name.endswith(".") or not name.isprintable():
-        raise ValueError(f"The class {name!r} cannot be the name of a folder. Rename it, or leave out --copy/--move/--link.")
+        raise ValueError(
+            f"The class {name!r} cannot be the name of a folder. Rename it, or leave out --copy/--move/--link."
+        )
     return name
