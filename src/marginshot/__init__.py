@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from marginshot.calibration import platt_probabilities
     from marginshot.engine import solve_tasks
     from marginshot.estimators import TransductiveMaxMarginClassifier
+    from marginshot.settings import PRESETS
 
 __version__ = "0.1.0"
 
-__all__ = ["TransductiveMaxMarginClassifier", "__version__", "platt_probabilities", "solve_tasks"]
+__all__ = ["PRESETS", "TransductiveMaxMarginClassifier", "__version__", "platt_probabilities", "solve_tasks"]
 
 # Loaded when first asked for: `marginshot --help` must not wait for scikit-learn.
 _HOMES = {
+    "PRESETS": "marginshot.settings",
     "TransductiveMaxMarginClassifier": "marginshot.estimators",
     "platt_probabilities": "marginshot.calibration",
     "solve_tasks": "marginshot.engine",

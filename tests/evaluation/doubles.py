@@ -57,18 +57,21 @@ class Troubled(FirstClass):
     name: ClassVar[str] = "troubled"
     trouble: str = "nan"
     flag: Path | None = None
+    parent: int = 0
 
     def predict_scores(self, support, support_labels, query):
         scores = super().predict_scores(support, support_labels, query)
         if self.trouble == "nan":
             scores[-1, 0, 0] = np.nan
         elif self.trouble == "warn":
-            warnings.warn("did not converge", RuntimeWarning, stacklevel=1)
+            warnings.warn(f"did not converge in {len(query)} tasks", RuntimeWarning, stacklevel=1)
         elif self.trouble == "threads":
             from threadpoolctl import threadpool_info
 
             if any(pool["num_threads"] > 1 for pool in threadpool_info()):
                 raise RuntimeError("more than one thread")
+        elif self.trouble == "process":
+            scores[..., 1] = 2 * (os.getpid() != self.parent)
         elif self.trouble == "die" and self.flag.exists() and len(query) > 2:
             os._exit(3)
         return scores

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from doubles import FirstClass, NearestMean, Troubled
 from joblib import parallel_config
@@ -152,7 +154,7 @@ def test_a_dead_worker_keeps_what_was_finished(expected, monkeypatch, tmp_path):
         if done >= 16:
             flag.touch()
 
-    with pytest.raises(TerminatedWorkerError):
+    with parallel_config(backend="loky"), pytest.raises(TerminatedWorkerError):
         evaluate(run, n_jobs=2, checkpoint=Checkpoint(path), on_progress=start_trouble)
     flag.unlink()
     stored = sum(int(block.done.sum()) for block in Checkpoint(path).load(run.identity()))
@@ -166,21 +168,36 @@ def test_nan_scores_are_named():
         evaluate(make_run(methods={"bad": Troubled(trouble="nan")}, n_tasks=10))
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_warnings_of_methods_reach_the_caller(n_jobs):
-    run = make_run(methods={"loud": Troubled(trouble="warn")}, n_tasks=4)
-    with pytest.warns(RuntimeWarning, match="did not converge"):
+@pytest.mark.parametrize(("backend", "n_jobs"), [("loky", 1), ("loky", 2), ("threading", 2)])
+def test_warnings_of_methods_reach_the_caller_once(monkeypatch, backend, n_jobs):
+    monkeypatch.setattr(protocol, "_JOB_TASKS", 3)
+    run = make_run(methods={"loud": Troubled(trouble="warn")}, n_tasks=8)
+    with parallel_config(backend=backend), pytest.warns(RuntimeWarning, match="did not converge in . tasks") as caught:
         evaluate(run, n_jobs=n_jobs)
+    assert len(caught) == 1
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_methods_run_on_one_thread(n_jobs):
+@pytest.mark.parametrize(("backend", "n_jobs"), [("loky", 1), ("loky", 2), ("threading", 2)])
+def test_methods_run_on_one_thread(backend, n_jobs):
     run = make_run(methods={"threads": Troubled(trouble="threads")}, n_tasks=6)
     batch = TaskSampler(run.banks[0]).batch(0, 1)
-    with threadpool_limits(limits=2):
+    with threadpool_limits(limits=2), parallel_config(backend=backend):
         with pytest.raises(RuntimeError, match="more than one thread"):
             run.methods["threads"].predict_scores(batch.support, batch.support_labels, batch.query)
         assert evaluate(run, n_jobs=n_jobs).complete
+
+
+def test_threads_unless_the_caller_says_otherwise():
+    """The double remembers the process it ran in by its accuracy: class 0 here, a constant class 1 elsewhere."""
+    run = make_run(
+        methods={"here": FirstClass(), "where": Troubled(trouble="process", parent=os.getpid())},
+        settings=[TaskSettings(n_way=2, n_shot=1, present=1)],
+        n_tasks=6,
+    )
+    assert evaluate(run, n_jobs=2).results[1].difference.mean == 0
+    with parallel_config(backend="loky"):
+        elsewhere = evaluate(run, n_jobs=2)
+    assert_array_equal(elsewhere.results[1].per_task, 1 - elsewhere.results[0].per_task)
 
 
 def test_redrawn_tasks_are_counted():

@@ -5,10 +5,13 @@ from __future__ import annotations
 import logging
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
+from marginshot import __version__
 from marginshot.cli import _errors, apply, cache, evaluate, figure, label, methods, paper, tune
 from marginshot.cli._output import say
 
@@ -31,46 +34,58 @@ app.command("paper")(paper.command)
 app.command("figure")(figure.command)
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"marginshot {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def _options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.", is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.", callback=_show_version, is_eager=True)
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    if version:
-        from importlib.metadata import version as installed
-
-        typer.echo(f"marginshot {installed('marginshot')}")
-        raise typer.Exit
+    pass
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the program and leave with its exit code."""
     given = sys.argv[1:] if arguments is None else arguments
-    debug = "--debug" in given[:1]
-    _quiet_messages()
+    with _short_messages():
+        sys.exit(_run(given))
+
+
+def _run(arguments: list[str]) -> int:
     try:
-        code = app(given, standalone_mode=False)
-    except typer.Abort:
-        sys.exit(_errors.INTERRUPTED)
-    except KeyboardInterrupt:
+        code = app(arguments, standalone_mode=False)
+    except (typer.Abort, KeyboardInterrupt):
         say("Interrupted.")
-        sys.exit(_errors.INTERRUPTED)
+        return _errors.INTERRUPTED
     except Exception as error:
-        if debug or not _errors.is_user_error(error):
+        if "--debug" in arguments[:1] or not _errors.is_user_error(error):
             raise
-        sys.exit(_errors.report(error))
-    sys.exit(code if isinstance(code, int) else 0)
+        return _errors.report(error)
+    return code if isinstance(code, int) else 0
 
 
-def _quiet_messages() -> None:
+@contextmanager
+def _short_messages() -> Iterator[None]:
     """Warnings and log records as one line on stderr, without the place in our code that raised them."""
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
         say(f"Warning: {message}")
 
-    warnings.showwarning = show
+    logger = logging.getLogger("marginshot")
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
-    logger = logging.getLogger("marginshot")
-    logger.handlers[:] = [handler]
-    logger.propagate = False
+    logger.addHandler(handler)
+    propagate, logger.propagate = logger.propagate, False
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = show
+            yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagate

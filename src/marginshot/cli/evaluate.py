@@ -63,7 +63,9 @@ def command(
     config: Annotated[
         Path | None, typer.Option("--config", help="TOML with settings of methods, e.g. from `marginshot tune`.")
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Worker processes; -1 for all cores.")] = 1,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", help="Workers; -1 for all cores. The result does not depend on it.")
+    ] = 1,
     json_path: Annotated[
         Path | None, typer.Option("--json", help="Write the result here, every task's accuracy beside it.")
     ] = None,

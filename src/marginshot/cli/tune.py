@@ -29,7 +29,9 @@ def command(
     dirichlet: Annotated[
         float | None, typer.Option("--dirichlet", help="Unbalanced queries: class shares from this Dirichlet.")
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Worker processes; -1 for all cores.")] = 1,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", help="Workers; -1 for all cores. The result does not depend on it.")
+    ] = 1,
     force: Annotated[bool, typer.Option("--force", help="Replace a file somebody else made.")] = False,
     allow_pickle: Annotated[
         bool, typer.Option("--allow-pickle", help="Read pickles. They can run any code: only files you trust.")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,7 @@ from marginshot.evaluation.checkpoint import BlockProgress, Checkpoint
 from marginshot.evaluation.results import Evaluation
 from marginshot.evaluation.run import Run
 from marginshot.evaluation.summary import summarise
-from marginshot.evaluation.workers import Job, Outcome, run_job, warm_up
+from marginshot.evaluation.workers import Job, Outcome, recorded_warnings, run_job, warm_up
 from marginshot.tasks import TaskSampler
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ def evaluate(
     ----------
     run : Run
     n_jobs : int, optional
-        Workers, as in joblib; the backend is joblib's (loky unless ``joblib.parallel_config`` says otherwise). The
+        Workers, as in joblib: threads, unless ``joblib.parallel_config`` names another backend (loky, dask, ray). The
         result does not depend on it.
     checkpoint : Checkpoint, optional
         Where to keep what is finished, and to continue from.
@@ -70,17 +72,17 @@ def evaluate(
         if on_progress:
             on_progress(sum(int(block.done.sum()) for block in progress), total)
 
-    report()
     # One thread per worker: a BLAS that splits a product over threads also changes its last bits.
-    with threadpool_limits(limits=1):
-        workers = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")
+    with _warnings_once() as warned, threadpool_limits(limits=1):
         try:
-            outcomes = workers(delayed(run_job)(job) for job in _plan_jobs(samplers, run.methods, progress))
-            for outcome in outcomes:
-                _record(outcome, progress[outcome.block])
-                if checkpoint:
-                    checkpoint.save(progress, identity, at_once=False)
-                report()
+            report()
+            with closing(_spread(_plan_jobs(samplers, run.methods, progress), n_jobs)) as outcomes:
+                for outcome in outcomes:
+                    warned += outcome.warned
+                    _record(outcome, progress[outcome.block])
+                    if checkpoint:
+                        checkpoint.save(progress, identity, at_once=False)
+                    report()
         except BaseException as error:
             if checkpoint and any(block.done.any() for block in progress):
                 checkpoint.save(progress, identity, at_once=True)
@@ -88,6 +90,32 @@ def evaluate(
                 raise EvaluationInterrupted(summarise(run, progress)) from None
             raise
     return summarise(run, progress)
+
+
+def _spread(jobs: Sequence[Job], n_jobs: int | None) -> Generator[Outcome, None, None]:
+    """Run the jobs on workers; outcomes come as they are finished."""
+    # Threads unless the caller's joblib configuration says otherwise: the methods spend their time outside the GIL,
+    # and a process would first import all over again what this one has.
+    workers = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered", batch_size=1)
+    yield from workers(delayed(run_job)(job) for job in jobs)
+
+
+@contextmanager
+def _warnings_once() -> Iterator[list[tuple[str, type[Warning]]]]:
+    """Hold back warnings and raise them at the end, once where they differ in their numbers only.
+
+    Every job counts the tasks that did not converge; a user wants to be told once. The list is for the warnings of
+    other processes.
+    """
+    warned: list[tuple[str, type[Warning]]] = []
+    with recorded_warnings() as caught:
+        try:
+            yield warned
+        finally:
+            warned += [(str(item.message), item.category) for item in caught]
+    kinds = {re.sub(r"[\d.]+", "#", message): (message, category) for message, category in reversed(warned)}
+    for message, category in reversed(kinds.values()):
+        warnings.warn(message, category, stacklevel=4)
 
 
 def _plan_jobs(
@@ -114,15 +142,14 @@ def _job_size(sampler: TaskSampler, methods: Mapping[str, Method]) -> int:
     for method in methods.values():
         warm_up(method, batch)
         started = time.perf_counter()
-        method.predict_scores(batch.support, batch.support_labels, batch.query)
+        with recorded_warnings():
+            method.predict_scores(batch.support, batch.support_labels, batch.query)
         seconds += (time.perf_counter() - started) / 2
     bytes_per_task = (batch.support.nbytes + batch.query.nbytes) / 2
     return max(1, min(_JOB_TASKS, int(_JOB_SECONDS / seconds), int(_JOB_BYTES / bytes_per_task)))
 
 
 def _record(outcome: Outcome, block: BlockProgress) -> None:
-    for message, category in outcome.warned:
-        warnings.warn(message, category, stacklevel=3)
     tasks = slice(outcome.start, outcome.stop)
     block.accuracy[:, tasks] = outcome.accuracy
     block.redrawn[tasks] = outcome.redrawn

@@ -72,7 +72,7 @@ class MethodResult:
     worst_tenth : float
         Mean accuracy of the worst tenth of the tasks.
     seconds_per_task : float
-        Time of the method itself on one core, without drawing the task.
+        Processor time of the method itself, on one core, without drawing the task.
     difference : Difference, optional
         To the reference method; None for that method itself.
     calibration : Calibration, optional

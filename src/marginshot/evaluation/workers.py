@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import threading
 import time
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,7 +52,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Arrays as in `BlockProgress`, for tasks ``start`` to ``stop``; warnings raised in another process."""
+    """Arrays as in `BlockProgress` for tasks ``start`` to ``stop``; warnings they raised in another process."""
 
     block: int
     start: int
@@ -69,20 +71,36 @@ def warm_up(method: Method, batch: TaskBatch) -> None:
     """Let a method compile or load what it needs, once per process and shape, so that it is not timed."""
     key = (repr(method), batch.support.shape[1:] + batch.query.shape[1:])
     if key not in _warm:
-        method.predict_scores(batch.support[:1], batch.support_labels[:1], batch.query[:1])
+        # What it warns of here it will warn of again when it counts.
+        with recorded_warnings():
+            method.predict_scores(batch.support[:1], batch.support_labels[:1], batch.query[:1])
         _warm.add(key)
 
 
 def run_job(job: Job) -> Outcome:
     """Score the tasks of a job, in this process or another one."""
     if os.getpid() == job.parent:
-        return _score_tasks(job)
+        # The parent holds BLAS to one thread, for all; OpenMP counts anew in every thread.
+        with threadpool_limits(limits=1, user_api="openmp"):
+            return _score_tasks(job)
     _settle_worker()
+    with recorded_warnings() as caught:
+        outcome = _score_tasks(job)
+    return replace(outcome, warned=tuple((str(item.message), item.category) for item in caught))
+
+
+@contextmanager
+def recorded_warnings() -> Iterator[list[warnings.WarningMessage]]:
+    """Collect warnings instead of showing them, to be raised again where the user is.
+
+    Not in a thread beside others: Python's filters belong to all threads, so there warnings take their usual way.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield []
+        return
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        outcome = _score_tasks(job)
-    distinct = {(str(item.message), item.category) for item in caught}
-    return Outcome(**(outcome.__dict__ | {"warned": tuple(sorted(distinct, key=repr))}))
+        yield caught
 
 
 _settled: list[bool] = []
@@ -109,9 +127,10 @@ def _score_tasks(job: Job) -> Outcome:
     accuracy, seconds, reliability = [], [], []
     for label, method in job.methods.items():
         warm_up(method, batch)
-        started = time.perf_counter()
+        # The thread's own time: neither other workers nor other programs count.
+        started = time.thread_time()
         scores = method.predict_scores(batch.support, batch.support_labels, batch.query)
-        seconds.append(time.perf_counter() - started)
+        seconds.append(time.thread_time() - started)
         if np.isnan(scores).any():
             bad = job.start + int(np.isnan(scores).any(axis=(1, 2)).argmax())
             raise ValueError(f"Method {label!r} gave NaN as a score on task {bad}; its accuracy would mean nothing.")

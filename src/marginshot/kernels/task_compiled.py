@@ -14,8 +14,8 @@ Vector = NDArray[np.float64]
 
 
 @leaf
-def softmax_in_place(row: Vector) -> None:
-    """Turn logits (N,) into probabilities."""
+def softmax_in_place(row: Vector) -> float:
+    """Turn logits (N,) into probabilities; returns the logarithm of the sum of their exponentials."""
     top = row[0]
     for c in range(1, row.size):
         top = max(top, row[c])
@@ -25,6 +25,7 @@ def softmax_in_place(row: Vector) -> None:
         total += row[c]
     for c in range(row.size):
         row[c] /= total
+    return top + math.log(total)
 
 
 @leaf

@@ -14,7 +14,7 @@ from marginshot.methods.alpha_tim import AlphaTIM
 from marginshot.methods.base import METHODS, Method, get_method, register
 from marginshot.methods.baseline import Baseline, BaselinePlusPlus
 from marginshot.methods.bd_cspn import BDCSPN
-from marginshot.methods.fs_tmmc import FSMMC, FSTMMC, FSTMMCEstimatedPrior
+from marginshot.methods.fs_tmmc import FSMMC, FSTMMC, FSTMMCAuto, FSTMMCEstimatedPrior
 from marginshot.methods.label_propagation import LabelPropagation
 from marginshot.methods.laplacianshot import LaplacianShot, LaplacianShotUnrectified
 from marginshot.methods.matchingnet import MatchingNet
@@ -27,7 +27,7 @@ from marginshot.methods.svm import SVMHead
 from marginshot.methods.tim_gd import TIMGD
 from marginshot.methods.transductive_finetuning import TransductiveFinetuning
 
-for _method in (FSTMMC, FSTMMCEstimatedPrior, FSMMC):
+for _method in (FSTMMC, FSTMMCAuto, FSTMMCEstimatedPrior, FSMMC):
     register(_method)
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "AlphaTIM",
     "Baseline",
     "BaselinePlusPlus",
+    "FSTMMCAuto",
     "FSTMMCEstimatedPrior",
     "LabelPropagation",
     "LaplacianShot",

@@ -101,14 +101,18 @@ def _did_you_mean(word: str, known: Any) -> str:
     return f"; did you mean {nearest[0]!r}?" if nearest else "."
 
 
-def check_setting(method: object, name: str, *, low: float, high: float = np.inf, open_low: bool = False) -> None:
-    """Raise ValueError unless the number ``method.name`` lies in [low, high], or (low, high] with ``open_low``."""
+def check_setting(
+    method: object, name: str, *, low: float, high: float = np.inf, open_low: bool = False, open_high: bool = True
+) -> None:
+    """Raise ValueError unless the number ``method.name`` lies between ``low`` and ``high``; open ends are excluded."""
     value = getattr(method, name)
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise ValueError(f"{name} of {type(method).__name__} must be a number; got {value!r}.")
-    if not (low < value if open_low else low <= value) or not value <= high or value == np.inf:
-        bracket = "(" if open_low else "["
-        raise ValueError(f"{name} of {type(method).__name__} must be in {bracket}{low:g}, {high:g}]; got {value!r}.")
+    above = low < value if open_low else low <= value
+    below = value < high if open_high else value <= high
+    if not (above and below):
+        interval = f"{'(' if open_low else '['}{low:g}, {high:g}{')' if open_high else ']'}"
+        raise ValueError(f"{name} of {type(method).__name__} must be in {interval}; got {value!r}.")
 
 
 def check_count(method: object, name: str, *, low: int) -> None:

@@ -45,7 +45,7 @@ class BDCSPN(TaskwiseMethod):
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        check_setting(self, "sharpness", low=0.0, high=100.0)
+        check_setting(self, "sharpness", low=0.0, high=100.0, open_high=False)
         check_centre(self.centre)
 
     def _score(self, tasks: Tasks) -> NDArray[Any]:

@@ -56,7 +56,7 @@ class LabelPropagation(TaskwiseMethod):
         """Check the settings."""
         check_setting(self, "width", low=0.0, open_low=True)
         check_count(self, "n_neighbors", low=1)
-        check_setting(self, "damping", low=0.0, high=1.0 - 1e-9)
+        check_setting(self, "damping", low=0.0, high=1.0)
         check_centre(self.centre)
 
     def probabilities(self, scores: Scores) -> Scores:

@@ -22,9 +22,11 @@ class TIMGD(TaskwiseMethod):
     Boudiaf et al., "Transductive Information Maximization For Few-Shot Learning", NeurIPS 2020, the gradient descent
     version.
 
-    Defaults follow EasyFSL. The authors' code uses an Euclidean head, temperature 15, cross-entropy weight 0.1 and 1000
-    steps. Differs from EasyFSL: a call changes nothing, so a second call gives the same answer; the entropy of the
-    mean prediction is guarded against log 0; centring and scaling are part of the method.
+    Head, weights and number of steps follow EasyFSL; the authors' code has an Euclidean head, temperature 15,
+    cross-entropy weight 0.1 and 1000 steps of 1e-4. EasyFSL keeps that step for its 50 steps and stops halfway; a step
+    of 1e-3, chosen on validation classes of two encoders, arrives (81.9 against 77.1 % right at one shot). Differs from
+    EasyFSL also in that a call changes nothing, so a second call gives the same answer; that the entropy of the mean
+    prediction is guarded against log 0; and that centring and scaling are part of the method.
 
     Parameters
     ----------
@@ -36,7 +38,7 @@ class TIMGD(TaskwiseMethod):
         Weight of the entropy of the mean prediction; it asks for equally frequent classes.
     conditional_weight : float, default=0.1
         Weight of the queries' own entropies (α in the paper).
-    learning_rate : float, default=1e-4
+    learning_rate : float, default=1e-3
         Of Adam.
     max_iter : int, default=50
         Steps of Adam.
@@ -56,7 +58,7 @@ class TIMGD(TaskwiseMethod):
     cross_entropy_weight: float = 1.0
     marginal_weight: float = 1.0
     conditional_weight: float = 0.1
-    learning_rate: float = 1e-4
+    learning_rate: float = 1e-3
     max_iter: int = 50
     centre: Centre = "task"
 

@@ -54,8 +54,7 @@ class InformationObjective:
             mean = np.exp(log_p).mean(axis=1)
             value -= self.marginal * self._entropy(mean, _safe_log(mean))
             value += self.conditional * self._entropy(np.exp(log_p), log_p).mean(axis=1)
-        total: Array = value
-        return total
+        return value
 
     def gradient(self, support_logits: Array, one_hot: Array, query_logits: Array) -> tuple[Array, Array]:
         """Derivatives with respect to both logits, in their shapes; every argument is left as it was."""
@@ -77,21 +76,17 @@ class InformationObjective:
 
     def _entropy(self, p: Array, log_p: Array) -> Array:
         """Entropy along the last axis."""
-        entropy = -(p * log_p).sum(axis=-1) if self.alpha == 1.0 else (1.0 - (p**self.alpha).sum(axis=-1)) / self._order
-        result: Array = entropy
-        return result
+        if self.alpha == 1.0:
+            return -(p * log_p).sum(axis=-1)
+        return (1.0 - (p**self.alpha).sum(axis=-1)) / (self.alpha - 1.0)
 
     def _entropy_slope(self, p: Array, log_p: Array) -> Array:
         """Derivative of the entropy by each probability; Shannon's without its constant −1, which softmax cancels."""
-        slope: Array = -log_p if self.alpha == 1.0 else p ** (self.alpha - 1.0) * (-self.alpha / self._order)
-        return slope
-
-    @property
-    def _order(self) -> float:
-        return self.alpha - 1.0
+        if self.alpha == 1.0:
+            return -log_p
+        return p ** (self.alpha - 1.0) * (self.alpha / (1.0 - self.alpha))
 
 
 def _safe_log(p: Array) -> Array:
     """Logarithm of probabilities that may have underflowed to zero."""
-    logarithm: Array = np.log(np.maximum(p, np.finfo(p.dtype).tiny))
-    return logarithm
+    return np.log(np.maximum(p, np.finfo(p.dtype).tiny))
