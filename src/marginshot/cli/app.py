@@ -12,7 +12,20 @@ from typing import Annotated
 import typer
 
 from marginshot import __version__
-from marginshot.cli import _errors, apply, cache, evaluate, figure, label, methods, paper, tune
+from marginshot.cli import (
+    _errors,
+    apply,
+    cache,
+    evaluate,
+    extract,
+    figure,
+    label,
+    methods,
+    paper,
+    reproduce,
+    train,
+    tune,
+)
 from marginshot.cli._output import say
 
 app = typer.Typer(
@@ -27,6 +40,9 @@ app = typer.Typer(
 app.command("evaluate")(evaluate.command)
 app.command("tune")(tune.command)
 app.command("methods")(methods.command)
+app.command("train")(train.command)
+app.command("extract")(extract.command)
+app.command("reproduce")(reproduce.command)
 app.command("label")(label.command)
 app.command("apply")(apply.command)
 app.command("cache")(cache.command)

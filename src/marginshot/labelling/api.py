@@ -140,7 +140,8 @@ def label_embeddings(
     if items is not None and len(items) != len(rows):
         raise ValueError(f"X and items need equal lengths; got {len(rows)} and {len(items)}.")
     names = row_names(len(rows)) if items is None else tuple(str(item) for item in items)
-    collection = Collection("embedding", names, rows, read_labels(list(labels)), np.ones(len(rows), dtype=bool))
+    listed = np.ones(len(rows), dtype=bool)
+    collection = Collection("embedding", names, rows, read_labels(list(labels)), listed)
     return label_collection(collection, None, None, LabelSettings(reject=reject, lose=lose, suggest=suggest))
 
 
@@ -157,11 +158,9 @@ def label_collection(
     readable, problems = embedded.collection, embedded.problems
     for name in wanted:
         if name not in readable.labels:
-            broken = next(
-                item for item, label in zip(collection.items, collection.labels, strict=True) if label == name
-            )
+            broken = collection.items[collection.labels.index(name)]
             raise ValueError(
-                f"The class {name!r} has no examples left: {broken} {problems[broken]}. Replace it, or remove the class."
+                f"The class {name!r} has no examples left: {broken} {problems[broken]}. Replace it or remove the class."
             )
     if all(readable.labels):
         raise ValueError("There is nothing to label: every item has a label.")

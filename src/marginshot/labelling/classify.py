@@ -22,8 +22,8 @@ CLOSE_RATIO = 0.5
 
 
 def make_classifier() -> TransductiveMaxMarginClassifier:
-    """The classifier of all labelling: real folders are unbalanced, so the prior is estimated."""
-    return TransductiveMaxMarginClassifier(prior="estimate")
+    """The classifier of all labelling: real folders are unbalanced and have many classes, hence the preset."""
+    return TransductiveMaxMarginClassifier.from_preset("auto")
 
 
 @dataclass(frozen=True, kw_only=True)

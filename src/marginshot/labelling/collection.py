@@ -33,7 +33,7 @@ class Collection:
 
     kind: Kind
     items: tuple[str, ...]
-    contents: Sequence[Any]
+    contents: Sequence[Any] | NDArray[Any]
     labels: tuple[str, ...]
     listed: NDArray[np.bool_]
 
@@ -61,8 +61,8 @@ def check_classes(names: Iterable[str], where: str) -> tuple[str, ...]:
     for group in alike.values():
         if len(group) > 1:
             raise ValueError(
-                f"{where}: the classes {' and '.join(map(repr, group))} have one name but for case or spaces. Give both "
-                "the same spelling, or different names."
+                f"{where}: the classes {' and '.join(map(repr, group))} have one name but for case or spaces. "
+                "Give both the same spelling, or different names."
             )
     if len(classes) < 2:
         found = f"only {classes[0]!r}" if classes else "none"

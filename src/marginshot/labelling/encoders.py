@@ -148,8 +148,8 @@ def _load_sentence_model(name: str, device: str) -> Any:
         return SentenceTransformer(name, device=where)
     except (OSError, RuntimeError, ValueError) as error:
         raise ValueError(
-            f"The text model {name!r} could not be loaded ({type(error).__name__}); it is downloaded on first use. Check "
-            f"the name, or use {TEXT_ENCODER}, which needs no network."
+            f"The text model {name!r} could not be loaded ({type(error).__name__}); it is downloaded on first use. "
+            f"Check the name, or use {TEXT_ENCODER}, which needs no network."
         ) from error
 
 

@@ -54,7 +54,8 @@ def collect_pictures(source: Path, examples: Sequence[Path], leave_out: Iterable
     outside = _distinct(example for example in given if example.path.resolve() not in inside)
     if len(paths) == sum(1 for label in labels if label):
         raise ValueError(
-            f"{source} holds no unlabelled picture ({len(paths)} pictures, all of them examples of {len(classes)} classes)."
+            f"{source} holds no unlabelled picture ({len(paths)} pictures, all of them examples of "
+            f"{len(classes)} classes)."
         )
     items = [path.relative_to(source).as_posix() for path in paths] + [str(example.path) for example in outside]
     return Collection(
@@ -128,7 +129,8 @@ def _from_class_folders(folders: Iterable[Path]) -> list[Example]:
         paths = list(_find_pictures(folder, ()))
         if not paths:
             raise ValueError(
-                f"The class {folder.name!r} has no examples: {folder} holds no pictures. Put one there or remove the folder."
+                f"The class {folder.name!r} has no examples: {folder} holds no pictures. Put one there or "
+                "remove the folder."
             )
         examples += [Example(path, folder.name.strip(), str(folder)) for path in paths]
     return examples

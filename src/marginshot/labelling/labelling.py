@@ -80,7 +80,7 @@ class Labelling:
 
     @cached_property
     def reviews(self) -> tuple[str, ...]:
-        """Why an item deserves a look: ``none of the classes`` or ``close call``; ``example`` if its label was given."""
+        """Why an item deserves a look: ``none of the classes``, ``close call``; ``example`` if its label was given."""
         marks = np.where(self.answers.close, CLOSE, "")
         marks = np.where(self.answers.foreign, FOREIGN, marks)
         return tuple(np.where(self.answers.given >= 0, GIVEN, marks).tolist())

@@ -53,9 +53,9 @@ def fit_rejection(
 ) -> tuple[Rejection, NDArray[np.bool_]]:
     """The rule for new items, and which of the rows themselves are foreign, (n_rows,).
 
-    The threshold is where a share ``lose`` of the known items would fall below it. What known items look like is learned
-    from the examples, each measured against the others of its class. With one example a class there is nothing to
-    measure; then the share ``lose`` of all unlabelled items that is least like any class is taken.
+    The threshold is where a share ``lose`` of the known items would fall below it. What known items look like is
+    learned from the examples, each measured against the others of its class as if it were not one. With one example a
+    class there is nothing to measure; then the share ``lose`` of all unlabelled items least like any class is taken.
 
     Parameters
     ----------

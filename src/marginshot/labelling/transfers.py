@@ -97,8 +97,8 @@ def _run(plan: Sequence[Transfer], action: Action, out: Path, on_progress: Calla
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno else str(error)
             raise OSError(
-                f"Stopped at {item.source} ({reason}): {n_done} of {len(plan)} files are in place, the others are untouched "
-                f"where they were. Put that right and run the same command again to {action} the rest."
+                f"Stopped at {item.source} ({reason}): {n_done} of {len(plan)} files are in place, the others are "
+                f"untouched where they were. Put that right and run the same command again to {action} the rest."
             ) from error
         if on_progress is not None:
             on_progress(place, len(plan))

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset
 
+from marginshot import __version__
 from marginshot._files import atomic_path
 from marginshot.features import FeatureBank
 from marginshot.vision.datasets import CorruptImageError, ImageSet
@@ -81,6 +82,7 @@ def extract(
     """Extract the features of ``images`` and write them to ``out``, ``.npz`` or ``.parquet``.
 
     Finished batches are kept in a folder beside ``out`` until the file is written; the same call goes on from there.
+    A small JSON file beside ``out`` says where the features come from.
 
     Parameters
     ----------
@@ -95,7 +97,7 @@ def extract(
     on_progress : callable, optional
         Called with the number of pictures done and of all pictures.
     """
-    parts = _Parts(out.with_name(f"{out.name}.partial"), _identity(encoder, images, settings))
+    parts = _Parts(out.with_name(f"{out.name}.partial"), extraction_identity(encoder, images, settings))
     device = settings.torch_device()
     encoder.network.to(device)
     done = parts.finished()
@@ -109,6 +111,7 @@ def extract(
     features, kept, skipped = parts.join(len(rows))
     bank = _bank(images.select(np.flatnonzero(kept)), features, encoder)
     bank.save(out)
+    _write_provenance(out, encoder, images, parts.identity, skipped)
     parts.remove()
     return Extraction(bank, skipped)
 
@@ -173,7 +176,25 @@ def _batches(
     yield from DataLoader(dataset, batch_size=None, num_workers=settings.workers)
 
 
-def _identity(encoder: Encoder, images: ImageSet, settings: ExtractSettings) -> str:
+def provenance_path(out: Path) -> Path:
+    """Where it is written down what the features in ``out`` come from."""
+    return out.with_name(f"{out.name}.json")
+
+
+def _write_provenance(out: Path, encoder: Encoder, images: ImageSet, identity: str, skipped: tuple[str, ...]) -> None:
+    content = {
+        "marginshot": __version__,
+        "encoder": encoder.name,
+        "images": images.name,
+        "n_images": len(images) - len(skipped),
+        "skipped": skipped,
+        "identity": identity,
+    }
+    with atomic_path(provenance_path(out)) as temporary:
+        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def extraction_identity(encoder: Encoder, images: ImageSet, settings: ExtractSettings) -> str:
     """A hash of all that decides the features, weights included, so that parts of another extraction are never used."""
     digest = hashlib.sha256()
     about = [encoder.name, repr(encoder.preprocessing), images.name, settings.batch_size, settings.skip_corrupt]
@@ -188,7 +209,7 @@ class _Parts:
     """Finished batches on disk, one ``.npz`` each."""
 
     def __init__(self, folder: Path, identity: str) -> None:
-        self.folder = folder
+        self.folder, self.identity = folder, identity
         mark = folder / "identity"
         if folder.is_dir() and not (mark.is_file() and mark.read_text(encoding="utf-8") == identity):
             shutil.rmtree(folder)

@@ -88,6 +88,12 @@ class RunFolder:
         with atomic_path(self.config) as temporary:
             temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
+    def finished_epochs(self) -> int:
+        """Epochs finished so far; 0 where there is no run yet."""
+        if not self.state.is_file():
+            return 0
+        return _read_progress(self.state).epoch
+
     def read_config(self) -> tuple[TrainSettings, TrainingData]:
         """Settings and data of the run."""
         try:
@@ -130,8 +136,7 @@ class RunFolder:
         if not self.state.is_file():
             return Progress()
         tensors = read_tensors(self.state)
-        with safe_open(self.state, framework="pt") as file:
-            progress = Progress(**json.loads(file.metadata()["progress"]))
+        progress = _read_progress(self.state)
         network.load_state_dict(
             {name.removeprefix("model."): value for name, value in tensors.items() if name.startswith("model.")}
         )
@@ -146,6 +151,14 @@ class RunFolder:
         tensors = {name: value.contiguous() for name, value in network.state_dict().items()}
         with atomic_path(self.weights(which)) as temporary:
             save_file(tensors, temporary)
+
+
+def _read_progress(path: Path) -> Progress:
+    try:
+        with safe_open(path, framework="pt") as file:
+            return Progress(**json.loads(file.metadata()["progress"]))
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise RunError(f"{path} is damaged or incomplete ({error}); delete it and train again.") from error
 
 
 def read_tensors(path: Path) -> dict[str, torch.Tensor]:

@@ -306,16 +306,18 @@ class _Trainer:
         )
 
     def _validation_features(self) -> NDArray[np.float32]:
-        rank, world = self.fabric.global_rank, self.fabric.world_size
-        n_images = len(self.validation)
-        # Every share gets the same length, wrapping around, because gathering needs equal shapes.
-        share = np.arange(rank, rank + world * math.ceil(n_images / world), world) % n_images
+        """Features of the validation split, shape (n_images, n_features)."""
+        rank, world, n_images = self.fabric.global_rank, self.fabric.world_size, len(self.validation)
+        share = np.arange(rank, n_images, world)
         dataset = PlainImages(self.validation.select(share), plain_preprocessing(self.settings.image_size))
         loader = DataLoader(dataset, batch_size=self.settings.batch_size, num_workers=self.hardware.workers)
         self.network.eval()
+        dtype = next(self.network.parameters()).dtype
         with torch.inference_mode(), self.fabric.autocast():
-            parts = [self.network.backbone(images.to(self.fabric.device)).float() for images in loader]
-        # (world, share, D) -> (share, world, D): picture i was the i // world-th of process i % world.
-        gathered = self.fabric.all_gather(torch.cat(parts)).reshape(world, len(share), -1)
-        features: NDArray[np.float32] = gathered.transpose(0, 1).reshape(world * len(share), -1).cpu().numpy()
-        return features[:n_images]
+            parts = [self.network.backbone(images.to(self.fabric.device, dtype)).float() for images in loader]
+            own = torch.cat(parts)
+            features = own.new_zeros(n_images, own.shape[1])
+            features[torch.as_tensor(share, device=own.device)] = own
+        # Every other process has zeros where this one has features, so the sum gathers them.
+        gathered: NDArray[np.float32] = self.fabric.all_reduce(features, reduce_op="sum").cpu().numpy()
+        return gathered

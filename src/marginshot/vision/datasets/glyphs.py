@@ -74,7 +74,7 @@ def _draw_one(character: str, font: ImageFont.FreeTypeFont, rng: np.random.Gener
         canvas.size, Image.Transform.QUAD, data=_bent_corners(rng), resample=Image.Resampling.BILINEAR
     )
     small = np.asarray(bent.reduce(_CANVAS // IMAGE_SIZE), dtype=np.float64)
-    noisy = small * rng.uniform(0.6, 1.0) + rng.normal(0.0, rng.uniform(2.0, 18.0), small.shape)
+    noisy = small * rng.uniform(0.4, 1.0) + rng.normal(0.0, rng.uniform(5.0, 50.0), small.shape)
     return np.clip(np.rint(noisy), 0, 255).astype(np.uint8)
 
 
@@ -92,12 +92,12 @@ def _centred(canvas: Image.Image) -> Image.Image:
 def _bent_corners(rng: np.random.Generator) -> tuple[float, ...]:
     """Source corners of the picture (upper left, lower left, lower right, upper right) as eight numbers."""
     corners = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, 1.0], [1.0, -1.0]])
-    angle = rng.normal(0.0, 0.14)
+    angle = rng.normal(0.0, 0.25)
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    slant = np.array([[1.0, rng.normal(0.0, 0.15)], [0.0, 1.0]])
-    scale = np.diag(rng.uniform(0.55, 0.9, size=2))
+    slant = np.array([[1.0, rng.normal(0.0, 0.25)], [0.0, 1.0]])
+    scale = np.diag(rng.uniform(0.5, 1.15, size=2))
     corners = corners @ (turn @ slant @ scale).T
-    corners += rng.normal(0.0, 0.07, size=2) + rng.normal(0.0, 0.08, size=(4, 2))
+    corners += rng.normal(0.0, 0.1, size=2) + rng.normal(0.0, 0.15, size=(4, 2))
     points: NDArray[np.float64] = (corners + 1.0) * _CANVAS / 2
     return tuple(float(value) for value in points.ravel())
 

@@ -1,0 +1,88 @@
+"""Recipes: what is trained, extracted and evaluated for one column of the paper's tables."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+_TABLES = {"recipe", "train", "test", "evaluate", "paper"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """One recipe.
+
+    Parameters
+    ----------
+    name : str
+        Name of its file.
+    title : str
+        Dataset and network, as the table's heading.
+    run : str
+        Name of the training run; recipes that share it train once.
+    train : mapping
+        Settings of the training.
+    train_folder : str
+        Folder below the data folder to train on; empty for the data folder itself.
+    test : mapping
+        ``dataset``, ``split``, ``folder`` below the data folder, and ``without``: names of classes, or of the folders
+        above them, that are left out.
+    evaluate : mapping
+        ``methods``, ``shots``, ``tasks``, ``seed``.
+    paper : mapping
+        Method -> shots -> accuracy in per cent, as printed.
+    """
+
+    name: str
+    title: str
+    run: str
+    train: Mapping[str, Any]
+    train_folder: str
+    test: Mapping[str, Any]
+    evaluate: Mapping[str, Any]
+    paper: Mapping[str, Mapping[int, float]]
+
+    @property
+    def needs_two_folders(self) -> bool:
+        """Whether it is tested on another dataset than it is trained on."""
+        return self.train["dataset"] != self.test["dataset"]
+
+
+def recipe_names() -> list[str]:
+    """Names of all recipes."""
+    folder = files("marginshot") / "data" / "recipes"
+    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def load_recipe(name: str) -> Recipe:
+    """The recipe called ``name``."""
+    if name not in recipe_names():
+        raise ValueError(f"There is no recipe {name!r}; choose one of {', '.join(recipe_names())}.")
+    text = (files("marginshot") / "data" / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
+    return parse_recipe(name, text)
+
+
+def parse_recipe(name: str, text: str) -> Recipe:
+    """A recipe from the text of its file."""
+    content = tomllib.loads(text)
+    if set(content) - _TABLES or not {"recipe", "train", "test", "evaluate"} <= set(content):
+        raise ValueError(f"Recipe {name} needs the tables recipe, train, test and evaluate; it has {sorted(content)}.")
+    train = dict(content["train"])
+    train_folder = train.pop("folder", "")
+    paper = {
+        method: {int(shot): float(accuracy) for shot, accuracy in cells.items()}
+        for method, cells in content.get("paper", {}).items()
+    }
+    return Recipe(
+        name=name,
+        title=content["recipe"]["title"],
+        run=content["recipe"].get("run", name),
+        train=train,
+        train_folder=train_folder,
+        test=content["test"],
+        evaluate=content["evaluate"],
+        paper=paper,
+    )

@@ -1,0 +1,206 @@
+"""``marginshot reproduce``: train, extract, evaluate, and print the result beside the paper's."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from marginshot.cli._output import check_outputs, emit, emit_grid, say
+from marginshot.cli._recipes import Recipe, load_recipe, recipe_names
+from marginshot.cli.evaluate import Format, run_tasks
+from marginshot.cli.extract import run_extraction
+from marginshot.cli.train import run_training
+
+if TYPE_CHECKING:
+    from marginshot.evaluation.checkpoint import Checkpoint
+    from marginshot.evaluation.results import Evaluation, MethodResult
+    from marginshot.evaluation.run import Run
+    from marginshot.reporting.grid import Cell, Grid
+    from marginshot.vision.datasets import ImageSet
+    from marginshot.vision.settings import Hardware
+
+
+def command(
+    recipe: Annotated[str | None, typer.Argument(help="Name of a recipe; see --list.")] = None,
+    data: Annotated[Path | None, typer.Option("--data", help="Folder with the dataset's files.")] = None,
+    test_data: Annotated[
+        Path | None, typer.Option("--test-data", help="Folder of the test dataset, where it is another one.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", help="Runs, features and results go here.")] = Path("runs"),
+    tasks: Annotated[int | None, typer.Option("--tasks", help="Number of tasks [the recipe's].")] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Worker processes of the evaluation.")] = -1,
+    accelerator: Annotated[str, typer.Option("--accelerator", help="auto, cpu, cuda or mps.")] = "auto",
+    devices: Annotated[int, typer.Option("--devices", help="GPUs (or processes on a CPU) per machine.")] = 1,
+    nodes: Annotated[int, typer.Option("--nodes", help="Machines.")] = 1,
+    precision: Annotated[str, typer.Option("--precision", help="32-true, 16-mixed or bf16-mixed.")] = "32-true",
+    workers: Annotated[int, typer.Option("--workers", help="Processes that read pictures, per device.")] = 0,
+    form: Annotated[Format, typer.Option("--format", help="How the table is printed.")] = Format.TABLE,
+    show_list: Annotated[bool, typer.Option("--list", help="List the recipes and leave.")] = False,
+) -> None:
+    """Reproduce a column of the paper's tables; what is finished is not done again.
+
+    Example: marginshot reproduce mini-resnet18 --data DIR
+    """
+    if show_list:
+        for name in recipe_names():
+            emit(f"{name:24} {load_recipe(name).title}")
+        return
+    if recipe is None:
+        raise typer.BadParameter("name a recipe; see --list.", param_hint="RECIPE")
+    chosen = load_recipe(recipe)
+    if chosen.needs_two_folders and test_data is None:
+        raise typer.BadParameter(
+            f"{chosen.name} is tested on {chosen.test['dataset']}: give its folder.", param_hint="--test-data"
+        )
+    from marginshot.vision.settings import Hardware
+
+    hardware = Hardware(accelerator=accelerator, devices=devices, nodes=nodes, precision=precision, workers=workers)
+    out.mkdir(parents=True, exist_ok=True)
+    if not _train(chosen, data, out, hardware):
+        return
+    features = out / f"{chosen.name}-test.npz"
+    _extract(chosen, test_data or data, out, features, workers)
+    evaluation = _evaluate(chosen, features, out / f"{chosen.name}.json", tasks, jobs)
+    show(chosen, evaluation, form)
+
+
+def _train(recipe: Recipe, data: Path | None, out: Path, hardware: Hardware) -> bool:
+    """Train unless that is done; False in a process that only helped with the training."""
+    from marginshot.vision.runs import RunFolder
+    from marginshot.vision.settings import TrainSettings
+
+    settings = TrainSettings.from_dict(dict(recipe.train), f"Recipe {recipe.name}")
+    folder = RunFolder(out / recipe.run)
+    if folder.finished_epochs() == settings.epochs and folder.read_config()[0] == settings:
+        say(f"Training is finished: {folder.path}.")
+        return True
+    source = data / recipe.train_folder if data is not None else None
+    return run_training(settings, hardware, source, folder.path).is_first_process
+
+
+def _extract(recipe: Recipe, data: Path | None, out: Path, features: Path, workers: int) -> None:
+    """Extract unless the features of these very weights and pictures are there."""
+    from marginshot.vision.encoders import load_encoder
+    from marginshot.vision.extraction import ExtractSettings, extraction_identity, provenance_path
+
+    settings = ExtractSettings(workers=workers)
+    encoder = load_encoder(str(out / recipe.run))
+    images = _test_images(recipe, data)
+    about = provenance_path(features)
+    identity = extraction_identity(encoder, images, settings)
+    if features.exists() and about.exists() and json.loads(about.read_text(encoding="utf-8"))["identity"] == identity:
+        say(f"Features are extracted: {features}.")
+        return
+    run_extraction(encoder, images, features, settings)
+
+
+def _test_images(recipe: Recipe, data: Path | None) -> ImageSet:
+    from marginshot.vision.datasets import open_dataset
+
+    source = data / recipe.test.get("folder", "") if data is not None else None
+    seed = int(recipe.train.get("seed", 0))
+    images = open_dataset(recipe.test["dataset"], source, recipe.test["split"], seed=seed)
+    without = tuple(recipe.test.get("without", ()))
+    kept = [name for name in images.classes if name.split("/")[0] not in without]
+    return images.keep_classes(kept) if without else images
+
+
+def _evaluate(recipe: Recipe, features: Path, result: Path, tasks: int | None, jobs: int) -> Evaluation:
+    """Evaluate unless the result of these very features, methods and tasks is there."""
+    from marginshot.evaluation.checkpoint import Checkpoint, checkpoint_path
+    from marginshot.evaluation.run import Run
+    from marginshot.features import load_features
+    from marginshot.methods import get_method
+    from marginshot.tasks import TaskSettings
+
+    run = Run(
+        banks=[load_features(features)],
+        methods={name: get_method(name) for name in recipe.evaluate["methods"]},
+        settings=[TaskSettings(n_way=5, n_shot=shot) for shot in recipe.evaluate["shots"]],
+        n_tasks=tasks or recipe.evaluate["tasks"],
+        seed=recipe.evaluate.get("seed", 0),
+        command=shlex.join(["marginshot", *sys.argv[1:]]),
+    )
+    stored = _stored(run, result)
+    if stored is not None:
+        say(f"The result is there: {result}.")
+        return stored
+    check_outputs([result], force=False)
+    progress = Checkpoint(checkpoint_path(result))
+    if not _belongs(progress, run):
+        progress.discard()
+    evaluation = run_tasks(run, result, jobs)
+    evaluation.save(result)
+    progress.discard()
+    return evaluation
+
+
+def _stored(run: Run, result: Path) -> Evaluation | None:
+    from marginshot.evaluation.results import Evaluation
+
+    if not result.exists():
+        return None
+    stored = Evaluation.load(result)
+    found = {**stored.arguments, "sha256": [record.sha256 for record in stored.features]}
+    same = json.loads(json.dumps(found)) == json.loads(json.dumps(run.identity()))
+    return stored if same and stored.complete else None
+
+
+def _belongs(progress: Checkpoint, run: Run) -> bool:
+    """Whether the tasks finished by an interrupted evaluation are of this one."""
+    try:
+        progress.load(run.identity())
+    except ValueError:
+        return False
+    return True
+
+
+def show(recipe: Recipe, evaluation: Evaluation, form: Format) -> None:
+    """The table in the form asked for."""
+    if form is Format.JSON:
+        content = evaluation.to_json() | {"recipe": recipe.name, "paper": recipe.paper}
+        emit(json.dumps(content, indent=1, allow_nan=False))
+        return
+    grid = comparison(recipe, evaluation)
+    if form is Format.TABLE:
+        emit_grid(grid, ["± 95 % interval; [T] transductive"])
+    else:
+        emit(grid.render(form.value))
+
+
+def comparison(recipe: Recipe, evaluation: Evaluation) -> Grid:
+    """Methods down, shots across, the paper's accuracy beside ours."""
+    from marginshot.reporting.grid import Cell, Grid
+    from marginshot.reporting.tables import describe_tasks, mark, percent, task_name
+
+    blocks = evaluation.blocks()
+    headers = ["Method"]
+    for block in blocks:
+        headers += [f"{task_name(block[0])} %", *(["paper", "difference"] if recipe.paper else [])]
+    rows = []
+    for place, first in enumerate(blocks[0]):
+        cells = [Cell(mark(first))]
+        for block in blocks:
+            result = block[place]
+            best = max(other.accuracy for other in block)
+            cells.append(Cell(percent(result.accuracy, result.ci95), bold=result.accuracy == best))
+            if recipe.paper:
+                cells += _paper_cells(recipe, result)
+        rows.append(tuple(cells))
+    title = f"{recipe.title}; {describe_tasks(evaluation)}"
+    return Grid(headers=tuple(headers), sections=(tuple(rows),), title=title)
+
+
+def _paper_cells(recipe: Recipe, result: MethodResult) -> list[Cell]:
+    from marginshot.reporting.grid import Cell
+    from marginshot.reporting.tables import percent
+
+    printed = recipe.paper.get(result.method, {}).get(result.shot) if isinstance(result.shot, int) else None
+    if printed is None:
+        return [Cell("–"), Cell("–")]
+    return [Cell(f"{printed:.2f}"), Cell(percent(result.accuracy - printed / 100, signed=True))]

@@ -1,0 +1,155 @@
+"""``marginshot train``: a backbone on the base classes of a dataset, the paper's way."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from marginshot.cli._output import progress_bar, say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from marginshot.vision.settings import Hardware, TrainSettings
+    from marginshot.vision.training import StepReport, TrainResult
+
+
+def command(
+    dataset: Annotated[
+        str, typer.Argument(help="miniimagenet, tieredimagenet, cub, glyphs, or folder (any folder of class folders).")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Folder of the run; the same command again resumes it.")],
+    backbone: Annotated[
+        str, typer.Option("--backbone", help="resnet18, wrn28-10, densenet121, resnet12, conv4 or small-resnet.")
+    ] = "resnet18",
+    data: Annotated[Path | None, typer.Option("--data", help="Folder with the dataset's files.")] = None,
+    epochs: Annotated[int | None, typer.Option("--epochs", help="Passes over the base classes [90].")] = None,
+    batch_size: Annotated[
+        int | None, typer.Option("--batch-size", help="Over all devices together [the paper's for the backbone].")
+    ] = None,
+    image_size: Annotated[int | None, typer.Option("--image-size", help="Side of the pictures [84].")] = None,
+    learning_rate: Annotated[float | None, typer.Option("--learning-rate", help="At the start [0.1].")] = None,
+    learning_rate_step: Annotated[
+        int | None, typer.Option("--learning-rate-step", help="Epochs until it is multiplied by 0.1 [30].")
+    ] = None,
+    weight_decay: Annotated[float | None, typer.Option("--weight-decay", help="[0.0001]")] = None,
+    label_smoothing: Annotated[float | None, typer.Option("--label-smoothing", help="[0.1]")] = None,
+    crop_scale: Annotated[
+        float | None, typer.Option("--crop-scale", help="Smallest area a random crop keeps; 1 for no crops [0.08].")
+    ] = None,
+    color_jitter: Annotated[float | None, typer.Option("--color-jitter", help="0 for none [0.4].")] = None,
+    flip: Annotated[bool | None, typer.Option("--flip/--no-flip", help="Mirror half of the pictures [yes].")] = None,
+    validation_tasks: Annotated[
+        int | None, typer.Option("--validation-tasks", help="5-way 1-shot tasks after each epoch [500].")
+    ] = None,
+    validation_queries: Annotated[
+        int | None, typer.Option("--validation-queries", help="Queries per class in these tasks [15].")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Of weights, order and augmentation [0].")] = None,
+    subset: Annotated[bool, typer.Option("--subset", help="Accept an incomplete dataset, for a trial.")] = False,
+    skip_corrupt: Annotated[
+        bool, typer.Option("--skip-corrupt", help="Leave out pictures that cannot be read, and count them.")
+    ] = False,
+    accelerator: Annotated[str, typer.Option("--accelerator", help="auto, cpu, cuda or mps.")] = "auto",
+    devices: Annotated[int, typer.Option("--devices", help="GPUs (or processes on a CPU) per machine.")] = 1,
+    nodes: Annotated[int, typer.Option("--nodes", help="Machines.")] = 1,
+    precision: Annotated[str, typer.Option("--precision", help="32-true, 16-mixed or bf16-mixed.")] = "32-true",
+    workers: Annotated[int, typer.Option("--workers", help="Processes that read pictures, per device.")] = 0,
+    checkpoint_steps: Annotated[
+        int, typer.Option("--checkpoint-steps", help="Steps between two saved states inside an epoch.")
+    ] = 500,
+    log_steps: Annotated[int, typer.Option("--log-steps", help="Steps between two logged losses.")] = 10,
+) -> None:
+    """Train a backbone on the base classes; a run that was stopped goes on when the command is repeated.
+
+    Example: marginshot train miniimagenet --data DIR --backbone resnet18 --out runs/mini-rn18
+    """
+    from marginshot.vision.settings import Hardware, TrainSettings
+
+    chosen = {
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "image_size": image_size,
+        "learning_rate": learning_rate,
+        "learning_rate_step": learning_rate_step,
+        "weight_decay": weight_decay,
+        "label_smoothing": label_smoothing,
+        "crop_scale": crop_scale,
+        "color_jitter": color_jitter,
+        "flip": flip,
+        "validation_tasks": validation_tasks,
+        "validation_queries": validation_queries,
+        "seed": seed,
+    }
+    settings = TrainSettings.from_dict(
+        {
+            "dataset": dataset,
+            "backbone": backbone,
+            "subset": subset,
+            "skip_corrupt": skip_corrupt,
+            **{name: value for name, value in chosen.items() if value is not None},
+        },
+        "The command line",
+    )
+    hardware = Hardware(
+        accelerator=accelerator,
+        devices=devices,
+        nodes=nodes,
+        precision=precision,
+        workers=workers,
+        checkpoint_steps=checkpoint_steps,
+        log_steps=log_steps,
+    )
+    run_training(settings, hardware, data, out)
+
+
+def run_training(settings: TrainSettings, hardware: Hardware, data: Path | None, out: Path) -> TrainResult:
+    """Train with progress on stderr."""
+    from marginshot.vision.training import train
+
+    with progress_bar("steps") as on_progress:
+        result = train(settings, hardware, data, out, TerminalObserver(on_progress))
+    if result.is_first_process:
+        if result.skipped:
+            say(f"Left out {len(result.skipped)} pictures that cannot be read; the first: {result.skipped[0]}")
+        say(
+            f"Trained {settings.epochs} epochs: {out}. Best epoch {result.best_epoch}, "
+            f"{100 * result.best_accuracy:.2f} % on 5-way 1-shot validation tasks."
+        )
+    return result
+
+
+class TerminalObserver:
+    """One line per epoch, with the time left, and a bar that moves with every step."""
+
+    def __init__(self, on_progress: Callable[[int, int], None] | None) -> None:
+        self._on_progress = on_progress
+        self._first: tuple[float, int] | None = None
+        self._left = ""
+
+    def on_step(self, report: StepReport) -> None:
+        """Move the bar and work out the time left."""
+        done = (report.epoch - 1) * report.n_steps + report.step
+        total = report.n_epochs * report.n_steps
+        if self._first is None:
+            self._first = time.monotonic(), done
+        elif done > self._first[1]:
+            rate = (time.monotonic() - self._first[0]) / (done - self._first[1])
+            self._left = f", {_clock(rate * (total - done))} left"
+        if self._on_progress is not None:
+            self._on_progress(done, total)
+
+    def on_epoch(self, epoch: int, values: dict[str, float]) -> None:
+        """Say how the epoch went."""
+        say(
+            f"Epoch {epoch}: loss {values['loss']:.4f}, base accuracy {100 * values['base_accuracy']:.2f} %, "
+            f"validation {100 * values['validation_accuracy']:.2f} %, {_clock(values['seconds'])}{self._left}"
+        )
+
+
+def _clock(seconds: float) -> str:
+    hours, rest = divmod(round(seconds), 3600)
+    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}"

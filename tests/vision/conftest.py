@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs the extra vision")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread() -> None:
+    # Two threads on a busy machine wait for each other most of the time.
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def small_splits() -> Callable[[str, int], dict[str, tuple[str, ...]]]:
+    """The first few classes of each split of a published dataset."""
+    from marginshot.vision.datasets.splits import published_classes
+
+    def first(dataset: str, n_classes: int) -> dict[str, tuple[str, ...]]:
+        return {split: names[:n_classes] for split, names in published_classes(dataset).items()}
+
+    return first

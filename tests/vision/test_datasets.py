@@ -1,0 +1,278 @@
+from __future__ import annotations
+
+import os
+import pickle
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="needs the extra vision")
+
+from picture_layouts import (
+    picture,
+    png,
+    write_class_folders,
+    write_csv_lists,
+    write_cub,
+    write_mini_cache,
+    write_tiered_pickles,
+)
+
+from marginshot.vision.datasets import (
+    CorruptImageError,
+    DatasetMismatchError,
+    UnsafePickleError,
+    drop_corrupt,
+    open_dataset,
+)
+from marginshot.vision.datasets.pickles import load_arrays
+from marginshot.vision.datasets.splits import published_classes
+
+
+@pytest.mark.parametrize(
+    ("dataset", "sizes"),
+    [("miniimagenet", (64, 16, 20)), ("tieredimagenet", (351, 97, 160)), ("cub", (100, 50, 50))],
+)
+def test_published_class_lists(dataset, sizes):
+    splits = published_classes(dataset)
+    assert tuple(len(classes) for classes in splits.values()) == sizes
+    assert len(set().union(*splits.values())) == sum(sizes)
+
+
+@pytest.mark.parametrize("split", ["base", "validation", "test"])
+def test_every_layout_of_miniimagenet_gives_the_same(tmp_path, small_splits, split):
+    splits = small_splits("miniimagenet", 3)
+    for word, classes in splits.items():
+        write_class_folders(tmp_path / "folders" / word, classes, side=84)
+    write_csv_lists(tmp_path / "lists", splits, side=84)
+    write_mini_cache(tmp_path / "cache", splits)
+    opened = [
+        open_dataset("miniimagenet", tmp_path / kind, split, subset=True) for kind in ("folders", "lists", "cache")
+    ]
+    for images in opened:
+        assert images.classes == splits[split]
+        assert images.labels.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+        # JPEG changes pixels a little; the cache holds them as they are.
+        difference = np.asarray(images.source.read(4), dtype=float) - np.asarray(picture(1, 1, 84), dtype=float)
+        assert np.abs(difference).mean() < 30
+    assert np.array_equal(np.asarray(opened[2].source.read(4)), np.asarray(picture(1, 1, 84)))
+
+
+def test_the_whole_miniimagenet_without_subset(tmp_path):
+    # One cache file with all 64 classes and 600 pictures each, of a single pixel.
+    classes = published_classes("miniimagenet")["base"]
+    rows = {name: list(range(600 * k, 600 * (k + 1))) for k, name in enumerate(classes)}
+    content = {"image_data": np.zeros((600 * 64, 1, 1, 3), dtype=np.uint8), "class_dict": rows}
+    path = tmp_path / "mini-imagenet-cache-train.pkl"
+    path.write_bytes(pickle.dumps(content))
+    images = open_dataset("miniimagenet", tmp_path, "base")
+    assert (images.classes, len(images)) == (classes, 38_400)
+    rows[classes[5]] = rows[classes[5]][:17]
+    del rows[classes[9]]
+    path.write_bytes(pickle.dumps(content))
+    with pytest.raises(DatasetMismatchError, match=f"misses 1 of the 64 base classes of miniimagenet: {classes[9]}"):
+        open_dataset("miniimagenet", tmp_path, "base")
+    rows[classes[9]] = list(range(600))
+    path.write_bytes(pickle.dumps(content))
+    with pytest.raises(DatasetMismatchError, match=f"1 classes with too few pictures \\({classes[5]}: 17 of 600\\)"):
+        open_dataset("miniimagenet", tmp_path, "base")
+
+
+def test_old_keys_of_python_2(tmp_path, small_splits):
+    classes = small_splits("miniimagenet", 2)["test"]
+    content = {
+        b"image_data": np.zeros((4, 2, 2, 3), dtype=np.uint8),
+        b"class_dict": {classes[0].encode(): [0, 1], classes[1].encode(): [2, 3]},
+    }
+    (tmp_path / "mini-imagenet-cache-test.pkl").write_bytes(pickle.dumps(content, protocol=2))
+    assert open_dataset("miniimagenet", tmp_path, "test", subset=True).classes == classes
+
+
+def test_a_list_with_another_split_is_named(tmp_path, small_splits):
+    splits = small_splits("miniimagenet", 2)
+    write_csv_lists(tmp_path, {**splits, "test": splits["base"]}, side=8)
+    foreign = splits["base"][0]
+    with pytest.raises(DatasetMismatchError, match=rf"2 classes that are not in the test split.*{foreign} \(base\)"):
+        open_dataset("miniimagenet", tmp_path, "test", subset=True)
+
+
+def test_listed_pictures_that_are_missing(tmp_path, small_splits):
+    splits = small_splits("miniimagenet", 2)
+    write_csv_lists(tmp_path, splits, side=8)
+    lost = tmp_path / "images" / f"{splits['test'][0]}00000001.jpg"
+    lost.unlink()
+    with pytest.raises(DatasetMismatchError, match=f"test.csv lists 1 pictures that are not in .*: {lost.name}"):
+        open_dataset("miniimagenet", tmp_path, "test", subset=True)
+
+
+def test_tiered_pickles(tmp_path):
+    write_tiered_pickles(tmp_path, (351, 2, 2), per_class=1, side=8)
+    images = open_dataset("tieredimagenet", tmp_path, "base", subset=True)
+    assert len(images.classes) == 351
+    assert images.classes[3] == "train word 3"
+    assert np.array_equal(np.asarray(images.source.read(3)), np.asarray(picture(3, 0, 8)))
+    with pytest.raises(DatasetMismatchError, match=r"validation split of tieredimagenet has 97 classes, but .* has 2"):
+        open_dataset("tieredimagenet", tmp_path, "validation")
+    (tmp_path / "val_labels.pkl").unlink()
+    with pytest.raises(DatasetMismatchError, match=r"needs val_labels\.pkl beside it"):
+        open_dataset("tieredimagenet", tmp_path, "validation", subset=True)
+
+
+def test_cub_as_published(tmp_path, small_splits):
+    splits = small_splits("cub", 3)
+    write_cub(tmp_path, tuple(sorted(sum(splits.values(), ()))), side=16)
+    images = open_dataset("cub", tmp_path, "validation", subset=True)
+    assert images.classes == splits["validation"]
+    assert all(item.startswith(images.classes[label]) for item, label in zip(images.items, images.labels, strict=True))
+    with pytest.raises(DatasetMismatchError, match="misses 47 of the 50 validation classes of cub: "):
+        open_dataset("cub", tmp_path, "validation")
+    (tmp_path / "CUB_200_2011" / "images" / images.items[0]).unlink()
+    with pytest.raises(DatasetMismatchError, match=f"lists 1 pictures that are not in .*, first {images.items[0]}"):
+        open_dataset("cub", tmp_path, "validation", subset=True)
+
+
+def test_class_folders_found_at_any_depth_but_only_once(tmp_path, small_splits):
+    classes = small_splits("tieredimagenet", 2)["test"]
+    write_class_folders(tmp_path / "ILSVRC" / "train", classes, side=8)
+    assert open_dataset("tieredimagenet", tmp_path, "test", subset=True).classes == classes
+    write_class_folders(tmp_path / "copy", classes[:1], side=8)
+    with pytest.raises(DatasetMismatchError, match=f"Class {classes[0]} is there twice"):
+        open_dataset("tieredimagenet", tmp_path, "test", subset=True)
+
+
+def test_no_known_layout(tmp_path):
+    with pytest.raises(DatasetMismatchError, match="holds no layout of cub for the test split"):
+        open_dataset("cub", tmp_path, "test")
+
+
+def test_any_folder(tmp_path):
+    write_class_folders(tmp_path, ("Greek/alpha", "Greek/beta", "Latin/a", "cats", "dogs"), side=8)
+    images = open_dataset("folder", tmp_path, "all")
+    assert images.classes == ("Greek/alpha", "Greek/beta", "Latin/a", "cats", "dogs")
+    base, validation = (
+        set(open_dataset("folder", tmp_path, split, seed=1).classes) for split in ("base", "validation")
+    )
+    assert len(validation) == 1
+    assert base | validation == set(images.classes)
+    assert not base & validation
+    with pytest.raises(DatasetMismatchError, match="has no test split"):
+        open_dataset("folder", tmp_path, "test")
+
+
+def test_a_folder_with_its_own_splits(tmp_path):
+    write_class_folders(tmp_path, ("a", "b", "c"), side=8)
+    (tmp_path / "splits.csv").write_text("class,split\na,base\nb,test\nc,validation\n")
+    assert open_dataset("folder", tmp_path, "test").classes == ("b",)
+    (tmp_path / "splits.csv").write_text("class,split\na,base\nd,test\n")
+    with pytest.raises(DatasetMismatchError, match="misses the classes d"):
+        open_dataset("folder", tmp_path, "test")
+
+
+def test_a_folder_with_split_folders(tmp_path):
+    for word, name in (("train", "a"), ("val", "b"), ("test", "c")):
+        write_class_folders(tmp_path / word, (name,), side=8)
+    assert [open_dataset("folder", tmp_path, split).classes for split in ("base", "validation", "test")] == [
+        ("a",),
+        ("b",),
+        ("c",),
+    ]
+
+
+def test_an_empty_class_is_named(tmp_path):
+    write_class_folders(tmp_path, ("cats", "dogs"), side=8)
+    (tmp_path / "birds").mkdir()
+    with pytest.raises(DatasetMismatchError, match="classes without pictures: birds"):
+        open_dataset("folder", tmp_path, "all")
+
+
+@pytest.mark.parametrize("damage", [b"not a picture", png(0, 0)[:60], b""])
+def test_a_corrupt_picture_is_named(tmp_path, damage):
+    write_class_folders(tmp_path, ("cats", "dogs"), side=8)
+    bad = tmp_path / "dogs" / "0001.jpg"
+    bad.write_bytes(damage)
+    images = open_dataset("folder", tmp_path, "all")
+    with pytest.raises(CorruptImageError, match=r"dogs/0001\.jpg cannot be read as a picture"):
+        images.source.read(4)
+    kept, problems = drop_corrupt(images)
+    assert kept.items == tuple(item for item in images.items if item != "dogs/0001.jpg")
+    assert len(problems) == 1
+
+
+def test_a_corrupt_entry_of_a_pickle_is_named(tmp_path):
+    write_tiered_pickles(tmp_path, (2, 2, 2), side=8)
+    path = tmp_path / "test_images_png.pkl"
+    encoded = pickle.loads(path.read_bytes())
+    encoded[3] = encoded[3][:20]
+    path.write_bytes(pickle.dumps(encoded))
+    images = open_dataset("tieredimagenet", tmp_path, "test", subset=True)
+    with pytest.raises(CorruptImageError, match=r"Entry 3 of .*test_images_png\.pkl cannot be read"):
+        images.source.read(3)
+
+
+class _Malicious:
+    def __init__(self, target: str) -> None:
+        self.target = target
+
+    def __reduce__(self):
+        return os.mkdir, (self.target,)
+
+
+@pytest.mark.parametrize("protocol", [0, 2, 5])
+def test_a_malicious_pickle_is_not_run(tmp_path, protocol):
+    target = tmp_path / "owned"
+    evil = tmp_path / "mini-imagenet-cache-test.pkl"
+    evil.write_bytes(pickle.dumps({"image_data": _Malicious(str(target)), "class_dict": {}}, protocol=protocol))
+    with pytest.raises(UnsafePickleError, match=r"mini-imagenet-cache-test\.pkl asks for \w+\.mkdir"):
+        open_dataset("miniimagenet", tmp_path, "test")
+    assert not target.exists()
+    pickle.loads(evil.read_bytes())
+    assert target.exists(), "the pickle would have run"
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [("builtins", "eval"), ("builtins", "getattr"), ("numpy", "load"), ("functools", "partial")]
+)
+def test_harmless_looking_helpers_are_refused_too(tmp_path, module, name):
+    path = tmp_path / "x.pkl"
+    path.write_bytes(b"\x80\x04\x8c" + bytes([len(module)]) + module.encode() + b"\x8c" + bytes([len(name)]))
+    path.write_bytes(path.read_bytes() + name.encode() + b"\x93.")
+    with pytest.raises(UnsafePickleError, match=f"asks for {module}.{name}"):
+        load_arrays(path)
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_arrays_and_containers_come_back(tmp_path, protocol):
+    content = {"a": np.arange(6, dtype=np.uint8).reshape(2, 3), "b": [b"bytes", (1, 2.5, None)], "c": {"x", "y"}}
+    content["d"] = np.float64(1.5)
+    path = tmp_path / "x.pkl"
+    path.write_bytes(pickle.dumps(content, protocol=protocol))
+    loaded = load_arrays(path)
+    np.testing.assert_array_equal(loaded.pop("a"), content.pop("a"))
+    assert loaded == content
+
+
+def test_a_truncated_pickle_is_named(tmp_path, small_splits):
+    write_mini_cache(tmp_path, small_splits("miniimagenet", 2))
+    path = tmp_path / "mini-imagenet-cache-test.pkl"
+    path.write_bytes(path.read_bytes()[:-500])
+    with pytest.raises(DatasetMismatchError, match=r"mini-imagenet-cache-test\.pkl is not a complete pickle"):
+        open_dataset("miniimagenet", tmp_path, "test", subset=True)
+
+
+def test_wrong_names_say_what_there_is(tmp_path):
+    with pytest.raises(ValueError, match="no dataset 'cifar'; choose one of miniimagenet"):
+        open_dataset("cifar", tmp_path, "test")
+    with pytest.raises(ValueError, match="cub has no split 'all'; choose one of base, validation, test"):
+        open_dataset("cub", tmp_path, "all")
+    with pytest.raises(ValueError, match="cub needs the folder of its files: pass --data"):
+        open_dataset("cub", None, "test")
+    with pytest.raises(ValueError, match="is not a folder"):
+        open_dataset("cub", tmp_path / "nowhere", "test")
+
+
+def test_gif_and_grey_pictures_become_rgb(tmp_path):
+    (tmp_path / "a").mkdir()
+    for name in ("x.png", "y.gif"):
+        picture(0, 0, 8).convert("L").save(tmp_path / "a" / name)
+    images = open_dataset("folder", tmp_path, "all")
+    assert [images.source.read(index).mode for index in range(2)] == ["RGB", "RGB"]
