@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 
 DEFAULT_METHODS = "fs-tmmc,fs-mmc,simpleshot,laplacianshot"
 
-_EPILOG = (
-    "Example: marginshot evaluate digits --shot 1 --shot 5 --methods fs-tmmc,fs-mmc,simpleshot --tasks 2000 -j 2 "
-    "--json result.json --report report.html"
-)
-
 
 class Format(StrEnum):
     """How the table is printed."""
@@ -77,7 +72,14 @@ def command(
         bool, typer.Option("--allow-pickle", help="Read pickles. They can run any code: only files you trust.")
     ] = False,
 ) -> None:
-    """Run the few-shot protocol and print accuracies with 95 % intervals."""
+    """Run the few-shot protocol and print accuracies with 95 % intervals.
+
+    Ctrl-C prints what is finished and, with --json, keeps it for --resume. Files an earlier run wrote are replaced;
+    other files only with --force.
+
+    Example: marginshot evaluate digits --shot 1 --shot 5 --methods fs-tmmc,fs-mmc,simpleshot --tasks 2000 -j 2
+    --json result.json --report report.html
+    """
     if jobs == 0:
         raise typer.BadParameter("workers are at least 1, or -1 for all cores; got 0.", param_hint="-j")
     settings = parse_tasks(way, shot, query, dirichlet, present)
@@ -96,9 +98,6 @@ def command(
     evaluation = (finished_before(run, json_path) if resume else None) or run_tasks(run, json_path, jobs)
     write(evaluation, json_path, report)
     show(evaluation, form)
-
-
-command.__doc__ = f"{command.__doc__}\n\n{_EPILOG}"
 
 
 def check_files(json_path: Path | None, report: Path | None, *, resume: bool, force: bool) -> None:
