@@ -104,6 +104,8 @@ class Outputs:
                 f"labels of a table are written to {', '.join(TABLE_SUFFIXES)}; got {self.out.name!r}.",
                 param_hint="--out",
             )
+        if not self.pictures and "fiftyone" in self.exports:
+            raise typer.BadParameter("FiftyOne holds pictures; choose label-studio or bulk.", param_hint="--export")
         if self.out.resolve() == source.resolve():
             raise typer.BadParameter("the output must not be the input.", param_hint="--out")
         for path in self.paths():
@@ -113,7 +115,8 @@ class Outputs:
                     f"{path} exists and is not, or no longer, as this command wrote it. Move your changes elsewhere (a "
                     "corrected labels.csv can be passed with --examples), or use --force to replace it."
                 )
-            if path.parent.is_dir() or not self.pictures:
+            # Folders of ours are made later; that of a table, or of the model, must be there.
+            if path.parent.is_dir() or path in (self.save, self.table if not self.pictures else None):
                 check_outputs([path], force=True)
 
     def write(self, labelling: Labelling, columns: dict[str, Any], store: Store | None) -> None:

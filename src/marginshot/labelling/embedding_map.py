@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
+from threadpoolctl import threadpool_limits
 
 #: t-SNE is drawn for this many rows; the others are placed beside their nearest neighbours among them.
 LARGEST_MAP = 1_000
@@ -24,7 +25,9 @@ def embedding_map(X: NDArray[np.floating]) -> NDArray[np.float64]:
     reduced = PCA(min(_N_COMPONENTS, *rows.shape), random_state=0).fit_transform(rows)
     drawn = np.sort(np.random.default_rng(0).permutation(len(rows))[:LARGEST_MAP])
     perplexity = min(30.0, (len(drawn) - 1) / 3)
-    placed = TSNE(2, perplexity=perplexity, init="pca", random_state=0, max_iter=500).fit_transform(reduced[drawn])
+    # One thread: at this size several spend their time waiting for each other, the more so on a busy machine.
+    with threadpool_limits(1):
+        placed = TSNE(2, perplexity=perplexity, init="pca", random_state=0, max_iter=500).fit_transform(reduced[drawn])
     points = np.empty((len(rows), 2))
     points[drawn] = placed
     others = np.setdiff1d(np.arange(len(rows)), drawn)
