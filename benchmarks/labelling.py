@@ -131,8 +131,10 @@ def print_table(headers: list[str], rows: Iterator[tuple[str, list[str]]]) -> No
     print()
 
 
-def suggestion_curve(X: NDArray[np.float32], y: NDArray[np.int64], draws: int) -> Iterator[tuple[str, list[str]]]:
-    """Accuracy over all items after each round of 8 labels, from one example a class in an unbalanced folder."""
+def suggestion_curve(
+    X: NDArray[np.float32], y: NDArray[np.int64], draws: int, unbalanced: bool
+) -> Iterator[tuple[str, list[str]]]:
+    """Accuracy over all items after each round of 8 labels, from one example a class."""
 
     def at_random(rows, probabilities, given, n, rng):  # type: ignore[no-untyped-def]
         return rng.permutation(np.flatnonzero(given < 0))[:n]
@@ -148,7 +150,7 @@ def suggestion_curve(X: NDArray[np.float32], y: NDArray[np.int64], draws: int) -
         curves = []
         for seed in range(draws):
             rng = np.random.default_rng([seed, 1])
-            rows = thin_out(y, rng)
+            rows = thin_out(y, rng) if unbalanced else np.arange(len(y))
             given = draw(y[rows], 1, rng)
             curve = []
             for _ in range(5):
@@ -213,9 +215,10 @@ def main() -> None:
         print(f"## Class sizes {', '.join(map(str, UNBALANCED))}\n")
         print_table(["accuracy, %", *shots], accuracies(X, y, arguments.draws, unbalanced=True))
     if "suggest" in wanted:
-        print("## Labelling what is suggested\n")
         headers = ["accuracy, %, after this many labels by hand", *(str(8 + 8 * n) for n in range(5))]
-        print_table(headers, suggestion_curve(X, y, arguments.draws))
+        for unbalanced in (False, True):
+            print(f"## Labelling what is suggested, {'unbalanced' if unbalanced else 'balanced'} folder\n")
+            print_table(headers, suggestion_curve(X, y, arguments.draws, unbalanced))
     if "foreign" in wanted:
         print("## Two classes without examples: % of their items found / % of the others lost\n")
         print_table(["--lose", *shots], foreign_items(X, y, arguments.draws))

@@ -11,7 +11,7 @@ from marginshot.labelling import classify, label_embeddings, label_texts, load_m
 from marginshot.labelling.embedding_map import embedding_map
 from marginshot.labelling.exports import Export, write_export
 from marginshot.labelling.rejection import fit_rejection
-from marginshot.labelling.suggestions import _cover, suggest_rows
+from marginshot.labelling.suggestions import suggest_rows
 
 
 @pytest.fixture
@@ -80,13 +80,13 @@ def test_one_example_a_class_takes_the_least_alike_share(blobs):
     assert foreign[given < 0].sum() == pytest.approx(0.1 * 96, abs=1)
 
 
-def test_suggestions_are_unlabelled_distinct_and_nested(blobs):
+def test_suggestions_are_unlabelled_distinct_and_repeatable(blobs):
     X, _, labels = blobs
     result = label_embeddings(X, labels, suggest=12)
     rows = list(result.answers.suggested)
     assert len(set(rows)) == 12
     assert all(labels[row] == "" for row in rows)
-    assert list(label_embeddings(X, labels, suggest=5).answers.suggested) == rows[:5]
+    assert list(label_embeddings(X, labels, suggest=12).answers.suggested) == rows
     assert result.suggestions()["item"][0] == f"row {rows[0] + 1}"
 
 
@@ -95,20 +95,21 @@ def test_more_suggestions_than_items(blobs):
     assert len(label_embeddings(X, labels, suggest=500).answers.suggested) == 94
 
 
-def test_cover_on_a_case_worked_by_hand():
-    similarity = np.array([[1.0, 0.8, 0.0], [0.8, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    # Gains at first: row 0: 1 + .8 * .5 = 1.4, row 1: .8 + .5 = 1.3, row 2: .9; then row 1 adds only .2 * .5.
-    assert _cover(similarity, np.zeros(3), np.array([1.0, 0.5, 0.9]), 3).tolist() == [0, 2, 1]
+def test_suggestions_spread_over_the_doubtful_groups():
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(4), 20)
+    X = 5.0 * np.eye(4)[group] + 0.1 * rng.normal(size=(80, 4))
+    probabilities = np.where(group[:, None] < 3, [0.5, 0.5], [1.0, 0.0])
+    probabilities[group == 1] = [0.7, 0.3]
+    rows = suggest_rows(X, probabilities, np.full(80, -1), 3)
+    # One from each doubtful group, none from the certain one; the least doubtful of the three comes last.
+    assert sorted(group[rows].tolist()) == [0, 1, 2]
+    assert group[rows[-1]] == 1
 
 
-def test_large_sets_are_searched_in_part(monkeypatch, blobs):
-    X, y, _ = blobs
-    monkeypatch.setattr("marginshot.labelling.suggestions.LARGEST_SEARCH", 30)
-    given = np.where(np.arange(100) % 25 == 0, y, -1)
-    probabilities = np.random.default_rng(0).dirichlet(np.ones(4), 100)
-    rows = suggest_rows(X, probabilities, given, 10)
-    assert len(set(rows.tolist())) == 10
-    assert (given[rows] < 0).all()
+def test_suggestions_among_copies_of_one_item():
+    rows = suggest_rows(np.ones((6, 3)), np.full((6, 2), 0.5), np.full(6, -1), 4)
+    assert len(set(rows.tolist())) == 4
 
 
 def test_a_saved_model_says_the_same_and_holds_no_pickle(blobs, tmp_path):

@@ -35,7 +35,8 @@ def test_photographs(shared_data, tmp_path):
     with (tmp_path / "labelled" / "labels.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 12
-    assert sum(row["label"] == truth[row["item"]] for row in rows) >= 11
+    # Guessing gets ten of twelve in fewer than 2 of 100 cases.
+    assert sum(row["label"] == truth[row["item"]] for row in rows) >= 10
 
 
 def test_tickets(tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -100,7 +100,7 @@ def _content_keys(collection: Collection, encoder: ItemEncoder) -> tuple[dict[in
 
 
 def _encode(
-    missing: dict[str, int], contents: Sequence[Any], encoder: ItemEncoder, seconds: dict[str, float]
+    missing: dict[str, int], contents: Any, encoder: ItemEncoder, seconds: dict[str, float]
 ) -> Iterator[tuple[list[str], dict[str, str], NDArray[np.float32]]]:
     """Keys, failures and embeddings of one batch after the other; the next batch is read while one is encoded."""
     keys = list(missing)

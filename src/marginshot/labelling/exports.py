@@ -78,7 +78,7 @@ def _write_bulk(labelling: Labelling, paths: list[Path]) -> None:
     points = embedding_map(labelling.X)
     rows = labelling.rows.tolist()
     content = "path" if labelling.collection.kind == "picture" else "text"
-    columns = {
+    columns: dict[str, list[Any]] = {
         content: [_shown_content(labelling, row) for row in rows],
         "x": [round(float(points[row, 0]), 4) for row in rows],
         "y": [round(float(points[row, 1]), 4) for row in rows],

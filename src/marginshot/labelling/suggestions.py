@@ -1,31 +1,24 @@
 """What to label next: the unlabelled items whose labels would help most.
 
-Smallest margin alone picks the same doubtful corner again and again. Here each item picked covers its surroundings, and
-the next pick is the one that adds most doubt not yet covered:
-
-    gain(j) = Σ_i doubt_i · max(0, k(i, j) − max over labelled and picked l of k(i, l))
-
-with doubt_i = 1 − (probability of the label − probability of the runner-up) and k = exp(sharpness · (cosine − 1)) on
-centred features. Picks come in order: the first ten of twenty are the ten one gets when asking for ten.
+Smallest margin alone picks the same doubtful corner again and again. Here doubt is spread over the whole set: k-means
+with as many clusters as suggestions, every item weighted by its doubt, and from each cluster the item nearest to its
+centre. It stands for the doubtful ones around it.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
 
 Array = NDArray[np.float64]
-
-SHARPNESS = 6.0
-
-#: Larger sets are searched in their most doubtful items and a sample of the rest, this many in all.
-LARGEST_SEARCH = 2_000
 
 
 def suggest_rows(
     X: NDArray[np.floating], probabilities: Array, given: NDArray[np.int64], n_suggestions: int
 ) -> NDArray[np.int64]:
-    """Rows to label next, the most useful first, (min(n_suggestions, unlabelled rows),).
+    """Rows to label next, those that stand for most doubt first, (min(n_suggestions, unlabelled rows),).
 
     Parameters
     ----------
@@ -39,44 +32,38 @@ def suggest_rows(
         How many rows to suggest.
     """
     unlabelled = np.flatnonzero(given < 0)
-    if n_suggestions == 0 or not len(unlabelled):
+    n_clusters = min(n_suggestions, len(unlabelled))
+    if n_clusters == 0:
         return np.empty(0, dtype=np.int64)
-    doubt = doubts(probabilities)
-    candidates = _candidates(unlabelled, doubt[unlabelled], max(LARGEST_SEARCH, n_suggestions))
-    mean = X.mean(axis=0)
-    rows = _unit(X[candidates] - mean)
-    similarity = np.exp(SHARPNESS * (rows @ rows.T - 1.0))
-    covered = np.exp(SHARPNESS * (rows @ _unit(X[given >= 0] - mean).T - 1.0)).max(axis=1, initial=0.0)
-    picks = _cover(similarity, covered, doubt[candidates], min(n_suggestions, len(candidates)))
-    return candidates[picks]
+    doubt = doubts(probabilities[unlabelled])
+    rows = _unit(X[unlabelled] - X.mean(axis=0))
+    # Copies of one item are one point to k-means, which warns when it finds fewer points than clusters.
+    n_points = len(np.unique(rows, axis=0)) if n_clusters > len(rows) // 2 else n_clusters
+    with threadpool_limits(1):
+        means = KMeans(min(n_clusters, n_points), n_init=2, random_state=0).fit(rows, sample_weight=doubt)
+    nearest, mass = _representatives(rows, means.labels_, means.cluster_centers_, doubt)
+    picks = nearest[np.argsort(-mass, kind="stable")]
+    rest = np.setdiff1d(np.argsort(-doubt, kind="stable"), picks)
+    return unlabelled[np.concatenate((picks, rest[: n_clusters - len(picks)]))]
 
 
 def doubts(probabilities: Array) -> Array:
-    """One minus the lead of the label over the runner-up, (n_rows,)."""
+    """Square of one minus the lead of the label over the runner-up, (n_rows,); never quite zero."""
     ordered = np.sort(probabilities, axis=1)
-    return np.asarray(1.0 - (ordered[:, -1] - ordered[:, -2]))
+    return np.asarray((1.0 - (ordered[:, -1] - ordered[:, -2])) ** 2 + 1e-6)
 
 
-def _candidates(unlabelled: NDArray[np.int64], doubt: Array, limit: int) -> NDArray[np.int64]:
-    """At most ``limit`` of the unlabelled rows: half the most doubtful, half spread evenly over the others."""
-    if len(unlabelled) <= limit:
-        return unlabelled
-    order = np.argsort(-doubt, kind="stable")
-    first = limit - limit // 2
-    spread = np.linspace(first, len(order) - 1, limit // 2).astype(np.int64)
-    return unlabelled[np.concatenate((order[:first], order[spread]))]
-
-
-def _cover(similarity: Array, covered: Array, doubt: Array, n_picks: int) -> NDArray[np.int64]:
-    """Greedy picks (n_picks,) by the gain of the module's formula."""
-    picks = np.empty(n_picks, dtype=np.int64)
-    free = np.ones(len(covered), dtype=bool)
-    for place in range(n_picks):
-        gain = doubt @ np.maximum(similarity - covered[:, None], 0.0)
-        picks[place] = np.argmax(np.where(free, gain, -np.inf))
-        free[picks[place]] = False
-        covered = np.maximum(covered, similarity[:, picks[place]])
-    return picks
+def _representatives(
+    rows: NDArray[np.floating], clusters: NDArray[np.int32], centres: NDArray[np.floating], doubt: Array
+) -> tuple[NDArray[np.int64], Array]:
+    """The row nearest to each centre, and the doubt of its whole cluster; clusters left empty give none."""
+    nearest, mass = [], []
+    for c in np.unique(clusters):
+        own = np.flatnonzero(clusters == c)
+        distances = np.linalg.norm(rows[own] - centres[c], axis=1)
+        nearest.append(int(own[np.argmin(distances)]))
+        mass.append(float(doubt[own].sum()))
+    return np.array(nearest, dtype=np.int64), np.array(mass)
 
 
 def _unit(rows: NDArray[np.floating]) -> NDArray[np.floating]:

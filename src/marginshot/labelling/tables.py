@@ -190,7 +190,7 @@ def _read_parquet(path: Path) -> Table:
     return Table({name: _values(table.column(name)) for name in table.column_names}, path.name)
 
 
-def _values(column: Any) -> Sequence[Any]:
+def _values(column: Any) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
