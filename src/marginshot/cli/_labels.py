@@ -112,8 +112,8 @@ class Outputs:
             known = path.is_file() and store is not None and store.is_own_output(path)
             if path.exists() and not known and not force:
                 raise FileExistsError(
-                    f"{path} exists and is not, or no longer, as this command wrote it. Move your changes elsewhere (a "
-                    "corrected labels.csv can be passed with --examples), or use --force to replace it."
+                    f"{path} exists and is not, or no longer, as this command wrote it. Move it elsewhere if it "
+                    "holds your work, or use --force to replace it."
                 )
             # Folders of ours are made later; that of a table, or of the model, must be there.
             if path.parent.is_dir() or path in (self.save, self.table if not self.pictures else None):

@@ -169,7 +169,18 @@ def _label_paths(paths: Sequence[Path], examples: Sequence[Example]) -> list[str
                 f"One picture is an example of two classes: {other.path} of {other.label!r} and {example.path} of "
                 f"{example.label!r}. Remove one of them."
             )
-    return [by_content[digest].label if (digest := file_digest(path)) in by_content else "" for path in paths]
+    # Only a file as long as an example can be one: the others need not be read for this.
+    sizes = {example.path.stat().st_size for example in examples}
+    digests = (_digest(path) if path.stat().st_size in sizes else "" for path in paths)
+    return [by_content[digest].label if digest in by_content else "" for digest in digests]
+
+
+def _digest(path: Path) -> str:
+    """Hash of a file; empty if it cannot be opened, which is reported when it is to be encoded."""
+    try:
+        return file_digest(path)
+    except OSError:
+        return ""
 
 
 def _distinct(examples: Iterable[Example]) -> list[Example]:

@@ -139,7 +139,7 @@ def stack_embeddings(values: Any, source: str) -> NDArray[np.float32]:
 
 def read_labels(values: Sequence[Any]) -> tuple[str, ...]:
     """Labels as text, stripped; empty for None, NaN, "" and -1."""
-    return tuple("" if (text := _text(value).strip()) in ("-1", "nan") else text for value in values)
+    return tuple("" if (text := _text(value).strip()) == "-1" else text for value in values)
 
 
 def row_names(n_rows: int) -> tuple[str, ...]:
