@@ -2,9 +2,10 @@
 
     make bench                                    # or: python benchmarks/engine.py --json engine.json
 
-Every contender solves the same 5-way tasks with 15 queries a class. Rounds alternate between the contenders, and the
-ratio is the median over rounds, so that a busy machine disturbs all of them alike. Features: the ``-test`` files in
-``../shared/data/features`` (or ``$MARGINSHOT_DATA/features``) where present, and generated ones with 640 dimensions.
+The engine is given the table and the row numbers of the tasks, the others the features. Every contender solves the
+same 5-way tasks with 15 queries a class. Rounds alternate between the contenders, and the ratio is the median over
+rounds, so that a busy machine disturbs all of them alike. Features: the ``-test`` files in ``../shared/data/features``
+(or ``$MARGINSHOT_DATA/features``) where present, and generated ones with 640 dimensions.
 """
 
 import argparse
@@ -27,17 +28,17 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from marginshot import solve_tasks  # noqa: E402
-from marginshot.calibration import fit_platt  # noqa: E402
+from marginshot.calibration import Calibration  # noqa: E402
 from marginshot.engine import _follow_paths  # noqa: E402
-from marginshot.kernels.grams import task_grams  # noqa: E402
+from marginshot.kernels.grams import TableTasks  # noqa: E402
 from marginshot.settings import Settings  # noqa: E402
 from marginshot.transforms import CentreAndNormalise  # noqa: E402
 from reference.scipy_fs_tmmc import label_queries  # noqa: E402
-from tasks_for_tests import from_bank  # noqa: E402
+from tasks_for_tests import rows_from_bank  # noqa: E402
 
 WAY = 5
 REQUIRED = {"SciPy reference": 150, "LaplacianShot": 3, "TIM": 50}
-TASKS_PER_ROUND = {"SciPy reference": 3, "SimpleShot": 100, "LaplacianShot": 60, "TIM": 5, "PT-MAP": 1, "engine": 200}
+TASKS_PER_ROUND = {"SciPy reference": 3, "SimpleShot": 100, "LaplacianShot": 60, "TIM": 5, "PT-MAP": 1, "engine": 2000}
 
 
 def feature_tables() -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -47,7 +48,7 @@ def feature_tables() -> dict[str, tuple[np.ndarray, np.ndarray]]:
         bank = np.load(path)
         tables[path.stem] = (bank["X"].astype(np.float32), bank["y"])
     rng = np.random.default_rng(0)
-    y = np.repeat(np.arange(20), 600)
+    y = np.repeat(np.arange(20), 150)
     X = np.maximum(rng.standard_normal((20, 640))[y] + 2.5 * rng.standard_normal((len(y), 640)), 0)
     tables["generated, D = 640"] = (X.astype(np.float32), y)
     return tables
@@ -63,7 +64,6 @@ def easyfsl_labels(method: type, support: np.ndarray, labels: np.ndarray, query:
 
 
 CONTENDERS: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]] = {
-    "engine": lambda s, y, q: solve_tasks(s, y, q).argmax(axis=2),
     "SciPy reference": lambda s, y, q: np.array([label_queries(*task, WAY) for task in zip(s, y, q, strict=True)]),
     "SimpleShot": lambda s, y, q: easyfsl_labels(SimpleShot, s, y, q),
     "LaplacianShot": lambda s, y, q: easyfsl_labels(LaplacianShot, s, y, q),
@@ -72,25 +72,28 @@ CONTENDERS: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 }
 
 
-def milliseconds(solve: Callable, tasks: tuple[np.ndarray, ...], count: int) -> float:
-    part = tuple(array[:count] for array in tasks)
+def milliseconds(work: Callable[[], object], count: int) -> float:
     start = time.perf_counter()
-    solve(*part)
+    work()
     return 1e3 * (time.perf_counter() - start) / count
 
 
-def stage_shares(support: np.ndarray, labels: np.ndarray, query: np.ndarray) -> dict[str, float]:
+def stage_shares(X: np.ndarray, support: np.ndarray, labels: np.ndarray, query: np.ndarray) -> dict[str, float]:
     """Share of the engine's time in each of its steps, in chunks as the engine works."""
     spent = dict.fromkeys(("gram", "solve", "scaling"), 0.0)
     settings, offsets = Settings(), np.full((16, WAY), 2 / WAY - 1)
-    for start in range(0, len(support) - 15, 16):
-        part = slice(start, start + 16)
+    start = time.perf_counter()
+    tasks = TableTasks(X, support, query)
+    tasks.share_inner_products()
+    spent["gram"] += time.perf_counter() - start
+    for first in range(0, len(support) - 15, 16):
+        part = slice(first, first + 16)
         marks = [time.perf_counter()]
-        grams = task_grams(support[part], query[part], CentreAndNormalise(), settings, WAY)
+        grams = tasks.grams(part, CentreAndNormalise(), settings, WAY)
         marks.append(time.perf_counter())
-        scores, _ = _follow_paths(grams, labels[part], offsets, settings)
+        margins, _ = _follow_paths(grams, labels[part], offsets, settings)
         marks.append(time.perf_counter())
-        fit_platt(scores[:, : labels.shape[1]], labels[part])
+        Calibration.fit("platt", margins[:, : labels.shape[1]], labels[part]).scores(margins)
         marks.append(time.perf_counter())
         for name, begin, end in zip(spent, marks, marks[1:], strict=False):
             spent[name] += end - begin
@@ -99,28 +102,32 @@ def stage_shares(support: np.ndarray, labels: np.ndarray, query: np.ndarray) -> 
 
 
 def measure(X: np.ndarray, y: np.ndarray, n_shot: int, rounds: int) -> dict:
-    *tasks, truth = from_bank(X, y, np.random.default_rng(0), n_tasks=max(TASKS_PER_ROUND.values()), n_shot=n_shot)
-    tasks = tuple(tasks)
-    times: dict[str, list[float]] = {name: [] for name in CONTENDERS}
+    n_tasks = TASKS_PER_ROUND["engine"]
+    support, labels, query, truth = rows_from_bank(y, np.random.default_rng(0), n_tasks, n_shot=n_shot)
+
+    def engine(n_jobs: int = 1) -> np.ndarray:
+        return solve_tasks(support, labels, query, table=X, n_jobs=n_jobs).argmax(axis=2)
+
+    times: dict[str, list[float]] = {name: [] for name in ("engine", *CONTENDERS)}
     threads = []
     for _ in range(rounds):
+        times["engine"].append(milliseconds(engine, n_tasks))
+        threads.append(times["engine"][-1] / milliseconds(lambda: engine(n_jobs=2), n_tasks))
         for name, solve in CONTENDERS.items():
             if name == "PT-MAP" and times[name]:
-                continue  # more than a second a task: once is enough
-            times[name].append(milliseconds(solve, tasks, TASKS_PER_ROUND[name]))
-        two = milliseconds(lambda s, y, q: solve_tasks(s, y, q, n_jobs=2), tasks, TASKS_PER_ROUND["engine"])
-        threads.append(times["engine"][-1] / two)
-    ratios = {
-        name: statistics.median(t / e for t, e in zip(values, times["engine"], strict=False))
-        for name, values in times.items()
-        if name != "engine"
-    }
+                continue  # about a second a task: once is enough
+            count = TASKS_PER_ROUND[name]
+            tasks = X[support[:count]], labels[:count], X[query[:count]]
+            times[name].append(milliseconds(lambda solve=solve, tasks=tasks: solve(*tasks), count))
     return {
         "milliseconds": {name: statistics.median(values) for name, values in times.items()},
-        "times_faster": ratios,
+        "times_faster": {
+            name: statistics.median(t / e for t, e in zip(times[name], times["engine"], strict=False))
+            for name in CONTENDERS
+        },
         "two_threads": statistics.median(threads),
-        "shares": stage_shares(*tasks),
-        "accuracy": float(np.mean(CONTENDERS["engine"](*tasks) == truth)),
+        "shares": stage_shares(X, support, labels, query),
+        "accuracy": float(np.mean(engine() == truth)),
     }
 
 
@@ -131,7 +138,7 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     table = Table(title="Time per 5-way task in ms, and how many times faster the engine is")
-    for column in ("features", "shots", "engine", *(name for name in CONTENDERS if name != "engine")):
+    for column in ("features", "shots", "engine", *CONTENDERS):
         table.add_column(column, justify="right")
     table.add_column("2 threads")
     table.add_column("gram / solve / scaling")

@@ -95,6 +95,10 @@ def cl2n(support: np.ndarray, query: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return centre_and_normalize(support, query, "task")
 
 
+def l2n(support: np.ndarray, query: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return centre_and_normalize(support, query, "none")
+
+
 def as_is(support: np.ndarray, query: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return support, query
 
@@ -121,7 +125,7 @@ COUNTERPARTS: dict[str, tuple[Callable[[int], Any], Prepare, float]] = {
     "matchingnet": (matching_networks, cl2n, 1.0),
     "bd-cspn": (lambda d: easyfsl.BDCSPN(), cl2n, 1.0),
     "laplacianshot": (lambda d: easyfsl.LaplacianShot(), cl2n, 1.0),
-    "tim-gd": (lambda d: easyfsl.TIM(fine_tuning_lr=1e-3), cl2n, 1.0),  # see TIMGD for the step
+    "tim-gd": (lambda d: easyfsl.TIM(fine_tuning_lr=1e-3), l2n, 1.0),  # see TIMGD for the step
     "baseline-plus": (lambda d: easyfsl.Finetune(), cl2n, 0.2),
     "transductive-finetuning": (lambda d: easyfsl.TransductiveFinetuning(), cl2n, 0.2),
     "pt-map": (lambda d: PreparedPTMAP(), pt_map_preparation, 0.02),

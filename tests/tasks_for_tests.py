@@ -16,8 +16,8 @@ def blobs(rng, n_tasks=4, n_way=3, n_shot=2, n_query_per_class=6, n_features=16,
     return draw(labels), labels, draw(truth), truth
 
 
-def from_bank(X, y, rng, n_tasks, n_way=5, n_shot=1, n_query_per_class=15):
-    """Tasks drawn from a feature table: support, labels, query, query labels."""
+def rows_from_bank(y, rng, n_tasks, n_way=5, n_shot=1, n_query_per_class=15):
+    """Tasks drawn from a table with labels ``y``: support rows (T, n), labels, query rows (T, m), query labels."""
     rows = [np.flatnonzero(y == c) for c in np.unique(y)]
     picks = np.array(
         [
@@ -31,4 +31,10 @@ def from_bank(X, y, rng, n_tasks, n_way=5, n_shot=1, n_query_per_class=15):
     support, query = picks[:, :, :n_shot].reshape(n_tasks, -1), picks[:, :, n_shot:].reshape(n_tasks, -1)
     labels = np.tile(np.repeat(np.arange(n_way), n_shot), (n_tasks, 1))
     truth = np.tile(np.repeat(np.arange(n_way), n_query_per_class), (n_tasks, 1))
+    return support, labels, query, truth
+
+
+def from_bank(X, y, rng, n_tasks, **settings):
+    """The same with the features themselves: support (T, n, D), labels, query (T, m, D), query labels."""
+    support, labels, query, truth = rows_from_bank(y, rng, n_tasks, **settings)
     return X[support], labels, X[query], truth

@@ -68,6 +68,47 @@ def test_agrees_with_the_estimator(parameters):
         assert_allclose(probabilities, estimator.label_distributions_[len(s) :], atol=1e-3)
 
 
+def table_tasks(seed=12, n_tasks=20):
+    rng = np.random.default_rng(seed)
+    y = np.repeat(np.arange(6), 30)
+    X = 2 * rng.standard_normal((6, 24))[y] + rng.standard_normal((180, 24)) + 50.0
+    rows = np.array(
+        [[rng.choice(np.flatnonzero(y == c), 8, False) for c in rng.choice(6, 3, False)] for _ in range(n_tasks)]
+    )
+    labels = np.tile(np.repeat(np.arange(3), 2), (n_tasks, 1))
+    return X, rows[:, :, :2].reshape(n_tasks, -1), labels, rows[:, :, 2:].reshape(n_tasks, -1)
+
+
+@pytest.mark.parametrize("parameters", [{}, PRESETS["auto"], {"kernel": "rbf"}, {"feature_transform": None}], ids=str)
+@pytest.mark.parametrize("shared_rows", [4096, 0])
+def test_tasks_of_a_table_are_the_same_tasks(monkeypatch, shared_rows, parameters):
+    monkeypatch.setattr("marginshot.kernels.grams.SHARED_ROWS", shared_rows)
+    X, support, labels, query = table_tasks()
+    scores = solve_tasks(support, labels, query, table=X, **parameters, **TIGHT)
+    same_answers(scores, solve_tasks(X[support], labels, X[query], **parameters, **TIGHT))
+    halves = [
+        solve_tasks(support[h], labels[h], query[h], table=X, **parameters, **TIGHT) for h in (slice(9), slice(9, 20))
+    ]
+    assert_array_equal(np.concatenate(halves), scores)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda X, s, q: (X, s + 180, q), "support must be row numbers below 180; got 1"),
+        (lambda X, s, q: (X, s, q - 1000), "query must be row numbers below 180; got -"),
+        (lambda X, s, q: (X, s / 2, q), "support must be row numbers .* got float64"),
+        (lambda X, s, q: (X[0], s, q), r"table must have shape .* got \(24,\)"),
+        (lambda X, s, q: (replaced(X, (3, 3), np.nan), s, q), "table must be finite"),
+    ],
+)
+def test_bad_tables_are_named(change, message):
+    X, support, labels, query = table_tasks()
+    X, support, query = change(X, support, query)
+    with pytest.raises(ValueError, match=message):
+        solve_tasks(support, labels, query, table=X)
+
+
 @pytest.mark.parametrize("n_jobs", [2, 3])
 @pytest.mark.parametrize("preset", PRESETS)
 def test_threads_change_no_bit(n_jobs, preset):
@@ -225,19 +266,18 @@ def test_unconverged_tasks_are_counted():
 
 
 def test_ten_thousand_tasks_stay_under_a_gigabyte():
-    # In a process of its own, whose peak is this work's; batches are drawn from the table as they are needed.
+    # In a process of its own, whose peak is this work's.
     script = """
         import resource
         import numpy as np
         from marginshot import solve_tasks
 
-        table = np.random.default_rng(0).standard_normal((12_000, 640), dtype=np.float32)
-        labels = np.tile(np.repeat(np.arange(5), 5), (500, 1))
-        answers = []
-        for batch in range(20):
-            rows = np.random.default_rng(batch).integers(0, 12_000, size=(500, 100))
-            answers.append(solve_tasks(table[rows[:, :25]], labels, table[rows[:, 25:]], lambda2=(0,)).argmax(axis=2))
-        assert len(np.concatenate(answers)) == 10_000
+        rng = np.random.default_rng(0)
+        table = rng.standard_normal((12_000, 640), dtype=np.float32)
+        rows = rng.integers(0, 12_000, size=(10_000, 100))
+        labels = np.tile(np.repeat(np.arange(5), 5), (10_000, 1))
+        scores = solve_tasks(rows[:, :25], labels, rows[:, 25:], table=table, lambda2=(0,))
+        assert scores.shape == (10_000, 75, 5)
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, capture_output=True, text=True)

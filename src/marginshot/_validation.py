@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -12,18 +14,43 @@ Labels = NDArray[np.int64]
 def check_task_batch(support: ArrayLike, support_labels: ArrayLike, query: ArrayLike) -> tuple[Array, Labels, Array]:
     """Support (T, n, D), labels (T, n) with every class 0 … N−1 in every task, and query (T, m, D)."""
     support, query = _check_rows("support", support), _check_rows("query", query)
+    if query.shape[2] != support.shape[2]:
+        raise ValueError(f"support and query need equal n_features; got {support.shape[2]} and {query.shape[2]}.")
+    return support, _check_labels(support, support_labels, query), query
+
+
+def check_table_tasks(
+    table: ArrayLike, support: ArrayLike, support_labels: ArrayLike, query: ArrayLike
+) -> tuple[Array, Labels, Labels, Labels]:
+    """Table (n_rows, D), support rows (T, n), labels (T, n) and query rows (T, m)."""
+    array = np.asarray(table)
+    if array.ndim != 2:
+        raise ValueError(f"table must have shape (n_rows, n_features); got {array.shape}.")
+    array = _check_rows("table", array[None])[0]
+    rows = {name: np.asarray(values) for name, values in (("support", support), ("query", query))}
+    for name, numbers in rows.items():
+        if numbers.dtype.kind not in "iu" or numbers.ndim != 2:
+            raise ValueError(
+                f"{name} must be row numbers (n_tasks, n_rows) of the table; got {numbers.dtype} "
+                f"of shape {numbers.shape}."
+            )
+        if numbers.size and not 0 <= numbers.min() <= numbers.max() < len(array):
+            raise ValueError(f"{name} must be row numbers below {len(array)}; got {numbers.min()} to {numbers.max()}.")
+    labels = _check_labels(rows["support"], support_labels, rows["query"])
+    return array, rows["support"].astype(np.int64), labels, rows["query"].astype(np.int64)
+
+
+def _check_labels(support: NDArray[Any], support_labels: ArrayLike, query: NDArray[Any]) -> Labels:
     labels = np.asarray(support_labels)
     if not len(support):
         raise ValueError("support must hold at least one task; got none.")
     if len(query) != len(support):
         raise ValueError(f"support and query need equally many tasks; got {len(support)} and {len(query)}.")
-    if query.shape[2] != support.shape[2]:
-        raise ValueError(f"support and query need equal n_features; got {support.shape[2]} and {query.shape[2]}.")
     if labels.shape != support.shape[:2]:
         raise ValueError(f"support_labels must have shape {support.shape[:2]}, as support; got {labels.shape}.")
     if labels.dtype.kind not in "iu":
         raise ValueError(f"support_labels must be whole numbers 0 … N−1; got dtype {labels.dtype}.")
-    return support, check_task_labels(labels.astype(np.int64)), query
+    return check_task_labels(labels.astype(np.int64))
 
 
 def check_task_labels(labels: Labels) -> Labels:

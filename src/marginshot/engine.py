@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import ThreadpoolController
 
-from marginshot._validation import check_task_batch
+from marginshot._validation import check_table_tasks, check_task_batch
 from marginshot.calibration import Calibration
-from marginshot.kernels.grams import task_grams
+from marginshot.kernels.grams import ArrayTasks, TableTasks
 from marginshot.neighbours import check_neighbours
 from marginshot.priors import estimate_shares, is_estimated, offsets, starting_prior
 from marginshot.settings import Settings
@@ -34,6 +34,7 @@ def solve_tasks(
     support_labels: ArrayLike,
     query: ArrayLike,
     *,
+    table: ArrayLike | None = None,
     feature_transform: Any = "cl2n",
     n_jobs: int | None = None,
     **hyper_parameters: Any,
@@ -49,6 +50,9 @@ def solve_tasks(
     support_labels : array of int of shape (n_tasks, n_support)
         Classes 0 … N−1; each occurs in every task, not necessarily equally often.
     query : array of shape (n_tasks, n_query, n_features)
+    table : array of shape (n_rows, n_features), optional
+        With it, ``support`` (n_tasks, n_support) and ``query`` (n_tasks, n_query) are row numbers of this table: no
+        task's features are copied before it is solved, and tasks share the table's inner products.
     feature_transform : {"cl2n", None} or transformer, default="cl2n"
         What is done to the rows of a task, support and query together; see `TransductiveMaxMarginClassifier`.
     n_jobs : int, optional
@@ -80,7 +84,13 @@ def solve_tasks(
     settings = Settings(**hyper_parameters)
     if settings.kernel == "precomputed":
         raise ValueError('kernel="precomputed" is for TransductiveMaxMarginClassifier; solve_tasks takes features.')
-    support, labels, query = check_task_batch(support, support_labels, query)
+    tasks: ArrayTasks | TableTasks
+    if table is None:
+        support, labels, query = check_task_batch(support, support_labels, query)
+        tasks = ArrayTasks(support, query)
+    else:
+        table, rows, labels, query_rows = check_table_tasks(table, support, support_labels, query)
+        tasks = TableTasks(table, rows, query_rows)
     n_classes = int(labels.max()) + 1
     settings = settings.for_classes(n_classes)
     shares = starting_prior(settings.prior, n_classes)
@@ -88,9 +98,11 @@ def solve_tasks(
     check_neighbours(settings, transformer)
     _load_solver()
     with _one_blas_thread():
+        if isinstance(tasks, TableTasks):
+            tasks.share_inner_products()
         parts = Parallel(n_jobs=n_jobs, backend="threading")(
-            delayed(_solve_chunk)(support[chunk], labels[chunk], query[chunk], shares, transformer, settings)
-            for chunk in _chunks(len(support))
+            delayed(_solve_chunk)(tasks, chunk, labels[chunk], shares, transformer, settings)
+            for chunk in _chunks(len(labels))
         )
     _warn_unconverged(np.concatenate([norms for _, norms in parts]), settings)
     return np.concatenate([scores for scores, _ in parts])
@@ -121,10 +133,15 @@ def _load_solver() -> None:
 
 
 def _solve_chunk(
-    support: Array, labels: Labels, query: Array, shares: Array, transformer: Any, settings: Settings
+    tasks: ArrayTasks | TableTasks,
+    chunk: slice,
+    labels: Labels,
+    shares: Array,
+    transformer: Any,
+    settings: Settings,
 ) -> tuple[Array, Array]:
     """Scores of the queries (T, m, N), and the gradient norms (T, N, stages) at which the solver stopped."""
-    grams = task_grams(support, query, transformer, settings, len(shares))
+    grams = tasks.grams(chunk, transformer, settings, len(shares))
     n_support = labels.shape[1]
     task_shares = np.tile(shares, (len(labels), 1))
     if is_estimated(settings.prior):

@@ -74,9 +74,9 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
     feature_transform : {"cl2n", None} or transformer, default="cl2n"
         "cl2n" centres on the mean of labelled and unlabelled rows and scales to unit length; new rows use the stored
         mean. None leaves the rows as they are; a scikit-learn transformer is cloned and fitted on all rows.
-    tol : float, default=1e-4
-        The first and the last stage end when the norm of the gradient in function space, sqrt(gᵀKg), is at most this;
-        those between, which only lead on, at ten times as much.
+    tol : float, default=3e-4
+        The last stage ends when the norm of the gradient in function space, sqrt(gᵀKg), is at most this; the first,
+        convex one is solved three times as tightly, those between, which only lead on, ten times as loosely.
     max_iter : int, default=500
         Iterations of one stage of one class; reaching it raises a ConvergenceWarning.
 
@@ -127,7 +127,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         n_neighbors: int = 0,
         calibration: str = "platt",
         feature_transform: Any = "cl2n",
-        tol: float = 1e-4,
+        tol: float = 3e-4,
         max_iter: int = 500,
     ) -> None:
         self.lambda1 = lambda1
@@ -258,11 +258,13 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Probability of each class at each row, (n_rows, n_classes)."""
-        return self._calibration.probabilities(self._scores(*self._margins(X)))
+        scores = self._scores(*self._margins(X))
+        return self._calibration.probabilities(scores)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Class of each row, (n_rows,), by the fitted planes, whatever the other rows are."""
-        return np.asarray(self.classes_[self._scores(*self._margins(X)).argmax(axis=1)])
+        scores = self._scores(*self._margins(X))
+        return np.asarray(self.classes_[scores.argmax(axis=1)])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write planes, mean, classes and settings to an ``.npz`` file without pickle, for `load`."""

@@ -55,9 +55,9 @@ class Settings:
         `marginshot.neighbours`. Needs the transform "cl2n".
     calibration : {"platt", "softmax"}, default="platt"
         How scores become probabilities: Platt scaling on the support, or a softmax of log2(N) · f.
-    tol : float, default=1e-4
-        The first and the last stage end when the norm of the gradient in function space, sqrt(gᵀKg), is at most this;
-        those between, which only lead on, at ten times as much.
+    tol : float, default=3e-4
+        The last stage ends when the norm of the gradient in function space, sqrt(gᵀKg), is at most this; the first,
+        convex one is solved three times as tightly, those between, which only lead on, ten times as loosely.
     max_iter : int, default=500
         Iterations of one stage of one class; reaching it raises a ConvergenceWarning.
     """
@@ -73,7 +73,7 @@ class Settings:
     coef0: float = 1.0
     n_neighbors: int = 0
     calibration: str = "platt"
-    tol: float = 1e-4
+    tol: float = 3e-4
     max_iter: int = 500
 
     def __post_init__(self) -> None:

@@ -37,7 +37,12 @@ def easyfsl_scores(classifier, support, labels, query):
         ("simpleshot", {}, "SimpleShot", 1.0),
         ("bd-cspn", {}, "BDCSPN", 1.0),
         ("laplacianshot", {}, "LaplacianShot", 1.0),
-        ("tim-gd", {"learning_rate": 1e-4}, "TIM", 10.0),  # EasyFSL leaves the temperature out of the scores
+        (
+            "tim-gd",
+            {"learning_rate": 1e-4, "centre": "task"},
+            "TIM",
+            10.0,
+        ),  # EasyFSL leaves the temperature out of the scores
         ("baseline-plus", {}, "Finetune", 1.0),
     ],
 )

@@ -16,7 +16,7 @@ def batch():
 
 @pytest.mark.parametrize("name", ["tim-gd", "transductive-finetuning", "baseline-plus"])
 def test_without_steps_it_is_simpleshot(batch, name):
-    method = get_method(name, max_iter=0, temperature=1.0)
+    method = get_method(name, max_iter=0, temperature=1.0, centre="task")
     assert_allclose(method.predict_scores(*batch), get_method("simpleshot").predict_scores(*batch), atol=1e-12)
 
 
@@ -28,13 +28,13 @@ def test_alpha_tim_without_steps_is_protonet_on_scaled_features(batch):
 
 
 def test_without_query_terms_tim_is_baseline_plus_plus(batch):
-    tim = get_method("tim-gd", marginal_weight=0.0, conditional_weight=0.0, temperature=5.0, max_iter=30)
+    tim = get_method("tim-gd", marginal_weight=0.0, conditional_weight=0.0, temperature=5.0, max_iter=30, centre="task")
     inductive = get_method("baseline-plus", temperature=5.0, learning_rate=1e-3, max_iter=30)
     assert_allclose(tim.predict_scores(*batch), inductive.predict_scores(*batch), atol=1e-9)
 
 
 def test_without_marginal_term_tim_is_transductive_finetuning(batch):
-    tim = get_method("tim-gd", marginal_weight=0.0, conditional_weight=0.3, max_iter=30)
+    tim = get_method("tim-gd", marginal_weight=0.0, conditional_weight=0.3, max_iter=30, centre="task")
     tuned = get_method("transductive-finetuning", entropy_weight=0.3, max_iter=30)
     assert_allclose(tim.predict_scores(*batch), tuned.predict_scores(*batch), atol=1e-9)
 

@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs the extra vision")
 
-from picture_layouts import write_class_folders  # noqa: E402
+from picture_layouts import picture, write_class_folders  # noqa: E402
 
 from marginshot.features import load_features  # noqa: E402
 from marginshot.vision.backbones import build_backbone  # noqa: E402
@@ -86,6 +86,14 @@ def test_parts_of_other_weights_are_not_used(tmp_path, pictures, encoder):
     assert seen == [4, 8, 12, 15]
 
 
+def test_a_folder_in_the_way_is_left_alone(tmp_path, pictures, encoder):
+    (tmp_path / "features.npz.partial").mkdir()
+    (tmp_path / "features.npz.partial" / "thesis.txt").write_text("precious")
+    with pytest.raises(FileExistsError, match=r"features\.npz\.partial is needed .* holds something else"):
+        extract(encoder, open_dataset("folder", pictures, "all"), tmp_path / "features.npz", CPU)
+    assert (tmp_path / "features.npz.partial" / "thesis.txt").exists()
+
+
 def test_corrupt_pictures_stop_or_are_skipped(tmp_path, pictures, encoder):
     for name in ("cats/0000.jpg", "dogs/0003.jpg"):
         (pictures / name).write_bytes(b"broken")
@@ -145,7 +153,7 @@ def test_features_of_a_run_are_its_backbones(run):
     encoder = load_encoder(str(run), weights="last")
     weights = load_file(run / "last.safetensors")
     assert all(torch.equal(value, weights[f"backbone.{name}"]) for name, value in encoder.network.state_dict().items())
-    assert encoder.preprocessing(open_dataset("glyphs", None, "validation").source.read(0)).shape == (3, 16, 16)
+    assert encoder.preprocessing(picture(0, 0, 20)).shape == (3, 16, 16)
     with pytest.raises(ValueError, match="weights must be 'best' or 'last'; got 'worst'"):
         load_encoder(str(run), weights="worst")
 

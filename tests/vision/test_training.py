@@ -341,6 +341,13 @@ def test_nearest_mean_accuracy_on_a_case_worked_by_hand():
     assert nearest_mean_accuracy(np.ones((24, 2)), labels, 10, 3, seed=0) == pytest.approx(0.2)
 
 
+@pytest.mark.parametrize("change", [{"accelerator": "abacus"}, {"precision": "12-true"}])
+def test_impossible_hardware_is_named(folder, tmp_path, change):
+    with pytest.raises(ValueError, match="This machine cannot train as asked: "):
+        train(small_settings(), Hardware(**{"accelerator": "cpu", **change}), folder, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_missing_run_is_said(tmp_path):
     with pytest.raises(RunError, match=r"is not a run: it has no config\.json"):
         RunFolder(tmp_path).read_config()

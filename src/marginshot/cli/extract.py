@@ -34,14 +34,15 @@ def command(
         str, typer.Option("--dataset", help="miniimagenet, tieredimagenet, cub, glyphs, or folder.")
     ] = "folder",
     split: Annotated[
-        str | None, typer.Option("--split", help="base, validation, test; or all, for a folder [test, or all].")
+        str | None,
+        typer.Option("--split", help="base, validation, test; or all, for a folder (default: test, or all)."),
     ] = None,
     weights: Annotated[Weights, typer.Option("--weights", help="Which epoch of a run.")] = Weights.BEST,
     backbone: Annotated[
         str | None, typer.Option("--backbone", help="Network of a checkpoint file that does not say.")
     ] = None,
     image_size: Annotated[
-        int | None, typer.Option("--image-size", help="Side of the pictures [what the encoder was trained with].")
+        int | None, typer.Option("--image-size", help="Side of the pictures (default: what it was trained with).")
     ] = None,
     batch_size: Annotated[int, typer.Option("--batch-size", help="Pictures per batch.")] = 64,
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, mps.")] = "auto",

@@ -32,7 +32,7 @@ def command(
         Path | None, typer.Option("--test-data", help="Folder of the test dataset, where it is another one.")
     ] = None,
     out: Annotated[Path, typer.Option("--out", help="Runs, features and results go here.")] = Path("runs"),
-    tasks: Annotated[int | None, typer.Option("--tasks", help="Number of tasks [the recipe's].")] = None,
+    tasks: Annotated[int | None, typer.Option("--tasks", help="Number of tasks (default: the recipe's).")] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Worker processes of the evaluation.")] = -1,
     accelerator: Annotated[str, typer.Option("--accelerator", help="auto, cpu, cuda or mps.")] = "auto",
     devices: Annotated[int, typer.Option("--devices", help="GPUs (or processes on a CPU) per machine.")] = 1,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 
 def command(
+    context: typer.Context,
     dataset: Annotated[
         str, typer.Argument(help="miniimagenet, tieredimagenet, cub, glyphs, or folder (any folder of class folders).")
     ],
@@ -26,29 +29,38 @@ def command(
         str, typer.Option("--backbone", help="resnet18, wrn28-10, densenet121, resnet12, conv4 or small-resnet.")
     ] = "resnet18",
     data: Annotated[Path | None, typer.Option("--data", help="Folder with the dataset's files.")] = None,
-    epochs: Annotated[int | None, typer.Option("--epochs", help="Passes over the base classes [90].")] = None,
+    epochs: Annotated[int | None, typer.Option("--epochs", help="Passes over the base classes (default 90).")] = None,
     batch_size: Annotated[
-        int | None, typer.Option("--batch-size", help="Over all devices together [the paper's for the backbone].")
+        int | None,
+        typer.Option("--batch-size", help="Over all devices together (default: the paper's for the backbone)."),
     ] = None,
-    image_size: Annotated[int | None, typer.Option("--image-size", help="Side of the pictures [84].")] = None,
-    learning_rate: Annotated[float | None, typer.Option("--learning-rate", help="At the start [0.1].")] = None,
+    image_size: Annotated[int | None, typer.Option("--image-size", help="Side of the pictures (default 84).")] = None,
+    learning_rate: Annotated[float | None, typer.Option("--learning-rate", help="At the start (default 0.1).")] = None,
     learning_rate_step: Annotated[
-        int | None, typer.Option("--learning-rate-step", help="Epochs until it is multiplied by 0.1 [30].")
+        int | None, typer.Option("--learning-rate-step", help="Epochs until it is multiplied by 0.1 (default 30).")
     ] = None,
-    weight_decay: Annotated[float | None, typer.Option("--weight-decay", help="[0.0001]")] = None,
-    label_smoothing: Annotated[float | None, typer.Option("--label-smoothing", help="[0.1]")] = None,
+    weight_decay: Annotated[
+        float | None, typer.Option("--weight-decay", help="Of gradient descent (default 0.0001).")
+    ] = None,
+    label_smoothing: Annotated[
+        float | None,
+        typer.Option("--label-smoothing", help="Share of each target spread over all classes (default 0.1)."),
+    ] = None,
     crop_scale: Annotated[
-        float | None, typer.Option("--crop-scale", help="Smallest area a random crop keeps; 1 for no crops [0.08].")
+        float | None,
+        typer.Option("--crop-scale", help="Smallest area a random crop keeps; 1 for no crops (default 0.08)."),
     ] = None,
-    color_jitter: Annotated[float | None, typer.Option("--color-jitter", help="0 for none [0.4].")] = None,
-    flip: Annotated[bool | None, typer.Option("--flip/--no-flip", help="Mirror half of the pictures [yes].")] = None,
+    color_jitter: Annotated[float | None, typer.Option("--color-jitter", help="0 for none (default 0.4).")] = None,
+    flip: Annotated[
+        bool | None, typer.Option("--flip/--no-flip", help="Mirror half of the pictures (default yes).")
+    ] = None,
     validation_tasks: Annotated[
-        int | None, typer.Option("--validation-tasks", help="5-way 1-shot tasks after each epoch [500].")
+        int | None, typer.Option("--validation-tasks", help="5-way 1-shot tasks after each epoch (default 500).")
     ] = None,
     validation_queries: Annotated[
-        int | None, typer.Option("--validation-queries", help="Queries per class in these tasks [15].")
+        int | None, typer.Option("--validation-queries", help="Queries per class in these tasks (default 15).")
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Of weights, order and augmentation [0].")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Of weights, order and augmentation (default 0).")] = None,
     subset: Annotated[bool, typer.Option("--subset", help="Accept an incomplete dataset, for a trial.")] = False,
     skip_corrupt: Annotated[
         bool, typer.Option("--skip-corrupt", help="Leave out pictures that cannot be read, and count them.")
@@ -69,41 +81,16 @@ def command(
     """
     from marginshot.vision.settings import Hardware, TrainSettings
 
-    chosen = {
-        "epochs": epochs,
-        "batch_size": batch_size,
-        "image_size": image_size,
-        "learning_rate": learning_rate,
-        "learning_rate_step": learning_rate_step,
-        "weight_decay": weight_decay,
-        "label_smoothing": label_smoothing,
-        "crop_scale": crop_scale,
-        "color_jitter": color_jitter,
-        "flip": flip,
-        "validation_tasks": validation_tasks,
-        "validation_queries": validation_queries,
-        "seed": seed,
-    }
-    settings = TrainSettings.from_dict(
-        {
-            "dataset": dataset,
-            "backbone": backbone,
-            "subset": subset,
-            "skip_corrupt": skip_corrupt,
-            **{name: value for name, value in chosen.items() if value is not None},
-        },
-        "The command line",
-    )
-    hardware = Hardware(
-        accelerator=accelerator,
-        devices=devices,
-        nodes=nodes,
-        precision=precision,
-        workers=workers,
-        checkpoint_steps=checkpoint_steps,
-        log_steps=log_steps,
-    )
+    # Every option is called like the setting it gives; those not given keep the setting's own default.
+    given = {name: value for name, value in context.params.items() if value is not None}
+    settings = TrainSettings(**_of(TrainSettings, given))
+    hardware = Hardware(**_of(Hardware, given))
     run_training(settings, hardware, data, out)
+
+
+def _of(kind: type[Any], given: dict[str, Any]) -> dict[str, Any]:
+    names = {field.name for field in fields(kind)}
+    return {name: value for name, value in given.items() if name in names}
 
 
 def run_training(settings: TrainSettings, hardware: Hardware, data: Path | None, out: Path) -> TrainResult:
@@ -144,9 +131,10 @@ class TerminalObserver:
 
     def on_epoch(self, epoch: int, values: dict[str, float]) -> None:
         """Say how the epoch went."""
-        say(
+        # Straight to stderr, which rich holds while the bar is there: the line comes out above it.
+        sys.stderr.write(
             f"Epoch {epoch}: loss {values['loss']:.4f}, base accuracy {100 * values['base_accuracy']:.2f} %, "
-            f"validation {100 * values['validation_accuracy']:.2f} %, {_clock(values['seconds'])}{self._left}"
+            f"validation {100 * values['validation_accuracy']:.2f} %, {_clock(values['seconds'])}{self._left}\n"
         )
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from marginshot.cli._options import parse_methods, parse_tasks
 from marginshot.cli._output import check_outputs, emit, progress_bar, say
+
+if TYPE_CHECKING:
+    from marginshot.evaluation.run import Run
+    from marginshot.evaluation.tuning import TuningResult
 
 
 def command(
@@ -61,20 +65,8 @@ def command(
     )
     with progress_bar("trials") as on_progress:
         result = tune(run, trials, n_jobs=jobs, on_progress=on_progress)
-    facts = {
-        "features": [bank.source for bank in run.banks],
-        "sha256": [bank.content_hash for bank in run.banks],
-        "way": list(way),
-        "shot": list(shot),
-        "query": query,
-        "tasks": tasks,
-        "seed": seed,
-        "trials": result.n_trials,
-        "accuracy": round(result.accuracy, 6),
-        "default_accuracy": round(result.default_accuracy, 6),
-    } | ({} if dirichlet is None else {"dirichlet": dirichlet})
     with atomic_path(out) as temporary:
-        temporary.write_text(write_toml(method, result, facts), encoding="utf-8")
+        temporary.write_text(write_toml(method, result, _describe(run, result)), encoding="utf-8")
     if not result.complete:
         say(f"Interrupted after {result.n_trials} of {trials} trials: the best so far is kept.")
     before, after = (f"{100 * value:.2f} %" for value in (result.default_accuracy, result.accuracy))
@@ -82,3 +74,13 @@ def command(
     for name, value in result.settings.items():
         emit(f"{name} = {list(value) if isinstance(value, tuple) else value}")
     say(f"Settings written to {out}")
+
+
+def _describe(run: Run, result: TuningResult) -> dict[str, Any]:
+    """What the settings were tuned on, and what they gained there."""
+    tasks = {name: value for name, value in run.identity().items() if name != "methods" and value is not None}
+    return tasks | {
+        "trials": result.n_trials,
+        "accuracy": round(result.accuracy, 6),
+        "default_accuracy": round(result.default_accuracy, 6),
+    }

@@ -15,6 +15,9 @@ from marginshot.transforms import CentreAndNormalise, rounding_length
 
 Array = NDArray[np.floating]
 Grams = NDArray[np.float32]
+Rows = NDArray[np.int64]
+
+SHARED_ROWS = 4096  # rows of a table whose inner products are kept: 64 MB
 
 
 def task_grams(support: Array, query: Array, transformer: Any, settings: Settings, n_classes: int) -> Grams:
@@ -24,11 +27,56 @@ def task_grams(support: Array, query: Array, transformer: Any, settings: Setting
         return np.stack([settings.kernel(task, task) for task in rows]).astype(np.float32)
     if isinstance(transformer, CentreAndNormalise):
         inner = _unit_inner_products(support, query)
-        if settings.n_neighbors:
-            inner = smooth_grams(inner, settings.n_neighbors, neighbour_weight(support.shape[1], n_classes))
     else:
         single = _transformed_rows(support, query, transformer).astype(np.float32)
         inner = single @ single.transpose(0, 2, 1)
+    return _kernel_of(inner, support.shape[1], settings, n_classes)
+
+
+class ArrayTasks:
+    """Tasks whose features are given: ``support`` (T, n, D) and ``query`` (T, m, D)."""
+
+    def __init__(self, support: Array, query: Array) -> None:
+        self.support, self.query = support, query
+
+    def grams(self, tasks: slice, transformer: Any, settings: Settings, n_classes: int) -> Grams:
+        """Kernel matrices (T, M, M) of some of the tasks."""
+        return task_grams(self.support[tasks], self.query[tasks], transformer, settings, n_classes)
+
+
+class TableTasks:
+    """Tasks over one table of features (n_rows, D): ``support`` (T, n) and ``query`` (T, m) are row numbers.
+
+    Tasks over a table share its inner products. Up to `SHARED_ROWS` rows they are computed once and looked up.
+    """
+
+    def __init__(self, table: Array, support: Rows, query: Rows) -> None:
+        self.table, self.support, self.query = table, support, query
+        self._inner: Grams | None = None
+
+    def share_inner_products(self) -> None:
+        """Compute the inner products of the table's rows, centred on its mean so that single precision suffices."""
+        if len(self.table) <= SHARED_ROWS:
+            centred = (self.table - self.table.mean(axis=0, dtype=np.float64)).astype(np.float32)
+            self._inner = centred @ centred.T
+
+    def grams(self, tasks: slice, transformer: Any, settings: Settings, n_classes: int) -> Grams:
+        """Kernel matrices (T, M, M) of some of the tasks."""
+        support, query = self.support[tasks], self.query[tasks]
+        if self._inner is None or callable(settings.kernel) or not isinstance(transformer, CentreAndNormalise):
+            return task_grams(self.table[support], self.table[query], transformer, settings, n_classes)
+        from marginshot.kernels.grams_compiled import look_up_grams  # imports numba
+
+        rows = np.concatenate((support, query), axis=1)
+        inner = np.empty((*rows.shape, rows.shape[1]), dtype=np.float32)
+        look_up_grams(self._inner, rows, inner)
+        return _kernel_of(inner, support.shape[1], settings, n_classes)
+
+
+def _kernel_of(inner: Grams, n_support: int, settings: Settings, n_classes: int) -> Grams:
+    """Kernel matrices of tasks whose rows have these inner products, neighbours averaged in where asked for."""
+    if settings.n_neighbors:
+        inner = smooth_grams(inner, settings.n_neighbors, neighbour_weight(n_support, n_classes))
     squares = np.einsum("tii->ti", inner)
     return KernelFunction.fitted(settings, inner)(inner, squares, squares).astype(np.float32, copy=False)
 

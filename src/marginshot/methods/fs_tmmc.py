@@ -43,7 +43,7 @@ class FSTMMC:
     prior: Any = "uniform"
     n_neighbors: int = 0
     calibration: str = "platt"
-    tol: float = 1e-4
+    tol: float = 3e-4
     max_iter: int = 500
 
     def predict_scores(self, support: Array, support_labels: NDArray[np.int64], query: Array) -> Array:

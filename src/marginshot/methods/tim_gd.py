@@ -24,9 +24,11 @@ class TIMGD(TaskwiseMethod):
 
     Head, weights and number of steps follow EasyFSL; the authors' code has an Euclidean head, temperature 15,
     cross-entropy weight 0.1 and 1000 steps of 1e-4. EasyFSL keeps that step for its 50 steps and stops halfway; a step
-    of 1e-3, chosen on validation classes of two encoders, arrives (81.9 against 77.1 % right at one shot). Differs from
-    EasyFSL also in that a call changes nothing, so a second call gives the same answer; that the entropy of the mean
-    prediction is guarded against log 0; and that centring and scaling are part of the method.
+    of 1e-3, chosen on validation classes of two encoders, arrives. Rows are scaled to unit length but not centred, as
+    in the authors' code: that does better where queries are unbalanced (67.5 against 62.9 % at one shot, 54.5 against
+    52.2 on the weaker encoder; 200 validation tasks) and about as well where they are not. Differs from EasyFSL also
+    in that a call changes nothing, so a second call gives the same answer, and that the entropy of the mean prediction
+    is guarded against log 0.
 
     Parameters
     ----------
@@ -42,7 +44,7 @@ class TIMGD(TaskwiseMethod):
         Of Adam.
     max_iter : int, default=50
         Steps of Adam.
-    centre : {"task", "support", "none"} or array-like of shape (D,), default="task"
+    centre : {"task", "support", "none"} or array-like of shape (D,), default="none"
         What is subtracted from every row before it is scaled to unit length.
     """
 
@@ -60,7 +62,7 @@ class TIMGD(TaskwiseMethod):
     conditional_weight: float = 0.1
     learning_rate: float = 1e-3
     max_iter: int = 50
-    centre: Centre = "task"
+    centre: Centre = "none"
 
     def __post_init__(self) -> None:
         """Check the settings."""

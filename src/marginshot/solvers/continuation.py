@@ -20,15 +20,17 @@ Array = NDArray[np.float64]
 def stage_tolerances(tol: float, n_stages: int) -> Array:
     """Gradient norm (n_stages,) at which each stage ends.
 
-    Stages between the first, which is convex, and the last only lead on, and are solved ten times more loosely.
+    The last ends at ``tol``. The first is convex and cheap, and everything starts from it: three times as tight. Those
+    between only lead on: ten times as loose.
 
     Examples
     --------
-    >>> stage_tolerances(1e-4, 4)
-    array([0.0001, 0.001 , 0.001 , 0.0001])
+    >>> stage_tolerances(3e-4, 4)
+    array([0.0001, 0.003 , 0.003 , 0.0003])
     """
     tolerances = np.full(n_stages, tol)
     tolerances[1:-1] *= 10.0
+    tolerances[0] /= 3.0
     return tolerances
 
 

@@ -211,7 +211,9 @@ class _Parts:
     def __init__(self, folder: Path, identity: str) -> None:
         self.folder, self.identity = folder, identity
         mark = folder / "identity"
-        if folder.is_dir() and not (mark.is_file() and mark.read_text(encoding="utf-8") == identity):
+        if folder.exists() and not mark.is_file():
+            raise FileExistsError(f"{folder} is needed for finished batches but holds something else; move it away.")
+        if folder.exists() and mark.read_text(encoding="utf-8") != identity:
             shutil.rmtree(folder)
         folder.mkdir(exist_ok=True)
         with atomic_path(mark) as temporary:

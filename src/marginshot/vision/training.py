@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.utilities.exceptions import MisconfigurationException
 from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
@@ -143,13 +144,16 @@ def train(
 def launch(hardware: Hardware) -> Fabric:
     """A started Fabric; with several devices or machines, one process each."""
     several = hardware.devices * hardware.nodes > 1
-    fabric = Fabric(
-        accelerator=hardware.accelerator,
-        devices=hardware.devices,
-        num_nodes=hardware.nodes,
-        strategy="ddp" if several else "auto",
-        precision=hardware.precision,
-    )
+    try:
+        fabric = Fabric(
+            accelerator=hardware.accelerator,
+            devices=hardware.devices,
+            num_nodes=hardware.nodes,
+            strategy="ddp" if several else "auto",
+            precision=hardware.precision,
+        )
+    except (MisconfigurationException, RuntimeError, ValueError) as error:
+        raise ValueError(f"This machine cannot train as asked: {error}") from error
     fabric.launch()
     return fabric
 
