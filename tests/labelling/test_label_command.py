@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from marginshot.labelling import transfers
+from marginshot.labelling.encoders import PictureEncoder
 
 pytestmark = pytest.mark.usefixtures("encoded")
 
@@ -97,6 +98,20 @@ def test_second_run_encodes_only_what_is_new(workplace, run, encoded, draw_pictu
     assert run("cache", "--clear")[1].startswith("0 embeddings")
     assert run(*arguments)[0] == 0, "the outputs are still known as ours"
     assert len(encoded) == 31 + 31
+
+
+def test_nothing_new_loads_no_network(workplace, run, monkeypatch):
+    arguments = ("label", "photos", "--examples", "examples", "--out", "labelled", "--no-gallery")
+    assert run(*arguments)[0] == 0
+
+    def load(self):
+        raise AssertionError("the network was loaded")
+
+    monkeypatch.setattr(PictureEncoder, "load", load)
+    (workplace / "photos" / "red-2.png").rename(workplace / "photos" / "renamed.png")
+    assert run(*arguments)[0] == 0
+    with pytest.raises(AssertionError, match="the network was loaded"):
+        run(*arguments, "--no-cache", "--force")
 
 
 def test_an_unreadable_file_is_reported_and_skipped(workplace, run):
@@ -221,6 +236,36 @@ def test_a_full_disk_loses_nothing_and_the_next_run_completes(workplace, run, mo
     assert (workplace / "labelled" / "labels.csv").read_bytes() == labels, "the labels of moved pictures are kept"
     assert len(list((workplace / "photos").rglob("*.png"))) == (24 if action == "copy" else 0)
     assert not [name for name in tree(workplace / "labelled") if ".marginshot" in name]
+
+
+def test_a_move_cut_off_between_its_two_steps_is_completed(workplace, tmp_path):
+    source, target = workplace / "photos" / "red-2.png", workplace / "labelled" / "red" / "red-2.png"
+    target.parent.mkdir(parents=True)
+    os.link(source, target)
+    done = transfers.start_transfers([transfers.Transfer(source, target)], "move", workplace / "labelled")
+    assert done == transfers.Done(1, ())
+    assert target.is_file()
+    assert not source.exists()
+
+
+def test_moving_a_link_leaves_the_picture_it_points_to(workplace):
+    elsewhere = workplace / "elsewhere.png"
+    (workplace / "photos" / "red-2.png").rename(elsewhere)
+    link = workplace / "photos" / "red-2.png"
+    link.symlink_to(elsewhere)
+    target = workplace / "red" / "red-2.png"
+    transfers.start_transfers([transfers.Transfer(link, target)], "move", workplace)
+    assert target.read_bytes() == elsewhere.read_bytes()
+    assert not target.is_symlink()
+    assert not link.is_symlink()
+
+
+def test_a_class_that_cannot_be_a_folder(workplace, run):
+    (workplace / "known.csv").write_text("path,label\nred-2.png,a/b\nblue-2.png,c\n", encoding="utf-8")
+    code, _, err = run("label", "photos", "--examples", "known.csv", "--out", "labelled", "--copy")
+    assert code == 2
+    assert "The class 'a/b' cannot be the name of a folder" in err
+    assert not (workplace / "labelled").exists()
 
 
 def test_links_point_to_the_pictures(workplace, run):

@@ -23,7 +23,7 @@ def command(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for pictures, table otherwise.")],
     text: Annotated[str | None, typer.Option("--text", help="Column of texts.")] = None,
     column: Annotated[
-        str | None, typer.Option("--label", help="Name of the column of labels to write [label].")
+        str | None, typer.Option("--label", help="Name of the column of labels to write (default: label).")
     ] = None,
     reject: Annotated[bool, typer.Option("--reject", help="Give no label to items far from every class.")] = False,
     copy: label.Copy = False,

@@ -12,9 +12,7 @@ from marginshot.cli._output import emit
 
 def command(
     clear: Annotated[bool, typer.Option("--clear", help="Drop all embeddings.")] = False,
-    folder: Annotated[
-        Path | None, typer.Option("--cache", help="Folder of the cache [the user's cache folder].")
-    ] = None,
+    folder: Annotated[Path | None, typer.Option("--cache", help="Folder of the cache (default: the user's).")] = None,
 ) -> None:
     """Show how large the cache of embeddings is, or clear it.
 

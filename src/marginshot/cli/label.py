@@ -38,7 +38,7 @@ Link = Annotated[bool, typer.Option("--link", help="Put symbolic links there.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only list what --copy, --move or --link would do.")]
 Exports = Annotated[list[ExportFormat] | None, typer.Option("--export", help="Also write for this tool; repeatable.")]
 Gallery = Annotated[bool, typer.Option("--gallery/--no-gallery", help="A page to look through the labels.")]
-CacheFolder = Annotated[Path | None, typer.Option("--cache", help="Folder of the cache [the user's cache folder].")]
+CacheFolder = Annotated[Path | None, typer.Option("--cache", help="Folder of the cache (default: the user's).")]
 UseCache = Annotated[bool, typer.Option("--use-cache/--no-cache", help="Keep embeddings for the next run.")]
 CacheSize = Annotated[int, typer.Option("--cache-size", help="Megabytes of embeddings kept.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace outputs that others made or changed.")]
@@ -51,14 +51,15 @@ def command(
     examples: Annotated[
         list[Path] | None,
         typer.Option(
-            "--examples", help="Folder of class folders, or CSV with path,label; repeatable [class folders in SOURCE]."
+            "--examples",
+            help="Folder of class folders, or CSV with path,label; repeatable (default: those in SOURCE).",
         ),
     ] = None,
     text: Annotated[str | None, typer.Option("--text", help="Column of texts.")] = None,
     label: Annotated[str | None, typer.Option("--label", help="Half-empty column of labels.")] = None,
     encoder: Annotated[
         str | None,
-        typer.Option("--encoder", help="A timm or sentence-transformers model [efficientnet-lite0, minilm]."),
+        typer.Option("--encoder", help="A timm or sentence-transformers model (default: efficientnet-lite0, minilm)."),
     ] = None,
     reject: Annotated[bool, typer.Option("--reject", help="Give no label to items far from every class.")] = False,
     lose: Annotated[

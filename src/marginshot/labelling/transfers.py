@@ -52,8 +52,8 @@ def plan_transfers(labelling: Labelling, out: Path) -> list[Transfer]:
     for row in labelling.rows.tolist():
         label = labelling.labels[row]
         if label:
-            source = Path(labelling.collection.contents[row]).resolve()
-            plan.append(Transfer(source, out.resolve() / folders[label] / labelling.collection.items[row]))
+            source = Path(labelling.collection.contents[row]).absolute()
+            plan.append(Transfer(source, out.absolute() / folders[label] / labelling.collection.items[row]))
     return plan
 
 
@@ -143,7 +143,8 @@ def _move(source: Path, target: Path) -> bool:
         raise FileNotFoundError(2, "No such file", str(source))
     if source.resolve() == target.resolve():
         return True
-    if not _rename_new(source, target):
+    # Of a symbolic link the picture it points to is copied and the link goes; that picture is not in our folder.
+    if source.is_symlink() or not _rename_new(source, target):
         if not _copy(source, target):
             return False
         source.unlink()
