@@ -88,8 +88,9 @@ def margin_loss(scores: Vector, params: MarginParams, slope: Vector) -> float:
     if n_query == 0:
         return hinge / gamma1
     density, pull = 0.0, -2.0 * gamma2 * lambda2 / n_query
-    for i in range(n_support, n_support + n_query):
-        bump = decay(-gamma2 * scores[i] * scores[i])
+    query, query_slope = scores[n_support:], slope[n_support:]  # loops from zero vectorise, others do not
+    for i in range(n_query):
+        bump = decay(-gamma2 * query[i] * query[i])
         density += bump
-        slope[i] = pull * scores[i] * bump
+        query_slope[i] = pull * query[i] * bump
     return hinge / gamma1 + lambda2 * density / n_query
