@@ -84,6 +84,13 @@ def test_function_gallery_and_exports(workplace, encoded, tmp_path):
             assert labels["labels"][key]["label"] == Path(path).name.partition("-")[0]
 
 
+def test_a_copy_of_an_example_counts_once(workplace, encoded):
+    (workplace / "photos" / "copy.png").write_bytes((workplace / "examples" / "red" / "example-0.png").read_bytes())
+    result = label_images("photos", "examples")
+    assert int((result.answers.given >= 0).sum()) == 6
+    assert result.counts() == {"blue": 8, "green": 8, "red": 9}
+
+
 def test_gallery_goes_from_least_to_most_certain(workplace, encoded, tmp_path):
     from marginshot.labelling import gallery
 

@@ -49,9 +49,7 @@ def collect_pictures(source: Path, examples: Sequence[Path], leave_out: Iterable
     classes = check_classes((example.label for example in given), "Examples")
     folders = [path for path in (*examples, *leave_out) if path.is_dir()]
     paths = list(_find_pictures(source, folders))
-    labels = _label_paths(paths, given)
-    inside = {path.resolve() for path in paths}
-    outside = _distinct(example for example in given if example.path.resolve() not in inside)
+    labels, outside = _match(paths, given)
     if len(paths) == sum(1 for label in labels if label):
         raise ValueError(
             f"{source} holds no unlabelled picture ({len(paths)} pictures, all of them examples of "
@@ -158,8 +156,11 @@ def _resolve(name: str, table: Path, pictures: Path) -> Path:
     raise ValueError(f"{table}: there is no picture {name!r}, neither in {pictures} nor beside the table.")
 
 
-def _label_paths(paths: Sequence[Path], examples: Sequence[Example]) -> list[str]:
-    """Label of each path, empty where unknown. A copy of an example, under whatever name, is that example."""
+def _match(paths: Sequence[Path], examples: Sequence[Example]) -> tuple[list[str], list[Example]]:
+    """Label of each path, empty where unknown, and the examples that are not among the paths.
+
+    A copy of an example, under whatever name, is that example, and counts once.
+    """
     by_content: dict[str, Example] = {}
     for example in examples:
         digest = file_digest(example.path)
@@ -171,8 +172,9 @@ def _label_paths(paths: Sequence[Path], examples: Sequence[Example]) -> list[str
             )
     # Only a file as long as an example can be one: the others need not be read for this.
     sizes = {example.path.stat().st_size for example in examples}
-    digests = (_digest(path) if path.stat().st_size in sizes else "" for path in paths)
-    return [by_content[digest].label if digest in by_content else "" for digest in digests]
+    digests = [_digest(path) if path.stat().st_size in sizes else "" for path in paths]
+    labels = [by_content[digest].label if digest in by_content else "" for digest in digests]
+    return labels, [example for digest, example in by_content.items() if digest not in set(digests)]
 
 
 def _digest(path: Path) -> str:
@@ -181,8 +183,3 @@ def _digest(path: Path) -> str:
         return file_digest(path)
     except OSError:
         return ""
-
-
-def _distinct(examples: Iterable[Example]) -> list[Example]:
-    """Examples without those named twice."""
-    return list({example.path.resolve(): example for example in examples}.values())
