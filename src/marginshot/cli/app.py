@@ -12,7 +12,20 @@ from typing import Annotated
 import typer
 
 from marginshot import __version__
-from marginshot.cli import _errors, evaluate, extract, figure, methods, paper, reproduce, train, tune
+from marginshot.cli import (
+    _errors,
+    apply,
+    cache,
+    evaluate,
+    extract,
+    figure,
+    label,
+    methods,
+    paper,
+    reproduce,
+    train,
+    tune,
+)
 from marginshot.cli._output import say
 
 app = typer.Typer(
@@ -30,6 +43,9 @@ app.command("methods")(methods.command)
 app.command("train")(train.command)
 app.command("extract")(extract.command)
 app.command("reproduce")(reproduce.command)
+app.command("label")(label.command)
+app.command("apply")(apply.command)
+app.command("cache")(cache.command)
 app.command("paper")(paper.command)
 app.command("figure")(figure.command)
 

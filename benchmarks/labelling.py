@@ -1,0 +1,231 @@
+"""Labelling a folder of real photographs: accuracy, unbalanced classes, suggestions, foreign items, where time goes.
+
+    python benchmarks/labelling.py [--draws 50] [--photos ../shared/data/photos/photos.tar] [--only balanced,...]
+
+Prints Markdown tables. The photographs are encoded once (EfficientNet-lite0) and kept in the user's cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tarfile
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
+
+from marginshot import TransductiveMaxMarginClassifier
+from marginshot.labelling.api import open_store
+from marginshot.labelling.classify import LabelSettings, label_rows, make_classifier
+from marginshot.labelling.embed import embed
+from marginshot.labelling.encoders import PictureEncoder
+from marginshot.labelling.folders import collect_unlabelled
+from marginshot.labelling.suggestions import doubts, suggest_rows
+from marginshot.transforms import make_transform
+
+SHARED = Path(os.environ.get("MARGINSHOT_DATA", Path(__file__).parents[2] / "shared" / "data"))
+UNBALANCED = (60, 45, 30, 20, 15, 10, 8, 5)
+SHOTS = (1, 3, 5)
+
+Labeller = Callable[[NDArray[np.float32], NDArray[np.int64]], NDArray[np.int64]]
+
+
+def ours(**settings: object) -> Labeller:
+    def run(X: NDArray[np.float32], y: NDArray[np.int64]) -> NDArray[np.int64]:
+        classifier = TransductiveMaxMarginClassifier(**settings) if settings else make_classifier()
+        return classifier.fit(X, y).transduction_
+
+    return run
+
+
+def inductive(make: Callable[[int], object]) -> Labeller:
+    """A scikit-learn classifier fitted on the examples, on features centred and scaled as ours are."""
+
+    def run(X: NDArray[np.float32], y: NDArray[np.int64]) -> NDArray[np.int64]:
+        rows = make_transform("cl2n").fit_transform(X)
+        n_examples = int(np.bincount(y[y >= 0]).min())
+        return make(n_examples).fit(rows[y >= 0], y[y >= 0]).predict(rows)
+
+    return run
+
+
+def semi_supervised(make: Callable[[], object]) -> Labeller:
+    def run(X: NDArray[np.float32], y: NDArray[np.int64]) -> NDArray[np.int64]:
+        rows = make_transform("cl2n").fit_transform(X)
+        fitted = make().fit(rows, y)
+        return fitted.transduction_ if isinstance(fitted, LabelSpreading) else fitted.predict(rows)
+
+    return run
+
+
+LABELLERS: dict[str, Labeller] = {
+    "FS-TMMC, preset auto (what `label` uses)": ours(),
+    "FS-TMMC, paper's settings": ours(prior="uniform"),
+    "FS-TMMC, estimated prior": ours(prior="estimate"),
+    "FS-MMC": ours(lambda2=(0.0,)),
+    "logistic regression": inductive(lambda _: LogisticRegression(max_iter=1000)),
+    "k nearest neighbours (k = examples a class)": inductive(lambda k: KNeighborsClassifier(k, weights="distance")),
+    "SelfTrainingClassifier (logistic regression)": semi_supervised(
+        lambda: SelfTrainingClassifier(LogisticRegression(max_iter=1000))
+    ),
+    "LabelSpreading (10 nearest neighbours)": semi_supervised(lambda: LabelSpreading(kernel="knn", n_neighbors=10)),
+}
+
+
+def load_photos(photos: Path) -> tuple[NDArray[np.float32], NDArray[np.int64], dict[str, float]]:
+    """Embeddings, classes, and the seconds spent."""
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(photos) as archive:
+            archive.extractall(folder, filter="data")
+        embedded = embed(collect_unlabelled(Path(folder)), PictureEncoder(), open_store(True))
+    names = [item.partition("/")[0] for item in embedded.collection.items]
+    return embedded.X, np.unique(names, return_inverse=True)[1].astype(np.int64), embedded.seconds
+
+
+def draw(y: NDArray[np.int64], n_shot: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Labels of ``n_shot`` examples a class, -1 elsewhere."""
+    given = np.full(len(y), -1)
+    for c in np.unique(y):
+        rows = rng.permutation(np.flatnonzero(y == c))[:n_shot]
+        given[rows] = c
+    return given
+
+
+def thin_out(y: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Rows of a folder whose class sizes are UNBALANCED, in random order of the classes."""
+    sizes = rng.permutation(UNBALANCED)
+    return np.concatenate([rng.permutation(np.flatnonzero(y == c))[:size] for c, size in enumerate(sizes)])
+
+
+def accuracies(
+    X: NDArray[np.float32], y: NDArray[np.int64], draws: int, unbalanced: bool
+) -> Iterator[tuple[str, list[str]]]:
+    found: dict[tuple[str, int], list[float]] = {}
+    for seed in range(draws):
+        for n_shot in SHOTS:
+            rng = np.random.default_rng([seed, n_shot])
+            rows = thin_out(y, rng) if unbalanced else np.arange(len(y))
+            given = draw(y[rows], n_shot, rng)
+            unknown = given < 0
+            for name, run in LABELLERS.items():
+                answers = run(X[rows], given)
+                found.setdefault((name, n_shot), []).append(float(np.mean((answers == y[rows])[unknown])))
+    for name in LABELLERS:
+        cells = [found[name, n_shot] for n_shot in SHOTS]
+        yield name, [f"{100 * np.mean(c):.1f} ± {196 * np.std(c, ddof=1) / np.sqrt(len(c)):.1f}" for c in cells]
+
+
+def print_table(headers: list[str], rows: Iterator[tuple[str, list[str]]]) -> None:
+    print("| " + " | ".join(headers) + " |")
+    print("|" + "---|" * len(headers))
+    for name, cells in rows:
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+    print()
+
+
+def suggestion_curve(
+    X: NDArray[np.float32], y: NDArray[np.int64], draws: int, unbalanced: bool
+) -> Iterator[tuple[str, list[str]]]:
+    """Accuracy over all items after each round of 8 labels, from one example a class."""
+
+    def at_random(rows, probabilities, given, n, rng):  # type: ignore[no-untyped-def]
+        return rng.permutation(np.flatnonzero(given < 0))[:n]
+
+    def smallest_margin(rows, probabilities, given, n, rng):  # type: ignore[no-untyped-def]
+        unknown = np.flatnonzero(given < 0)
+        return unknown[np.argsort(-doubts(probabilities)[unknown])[:n]]
+
+    def suggested(rows, probabilities, given, n, rng):  # type: ignore[no-untyped-def]
+        return suggest_rows(rows, probabilities, given, n)
+
+    for name, pick in (("`--suggest`", suggested), ("smallest margin", smallest_margin), ("random", at_random)):
+        curves = []
+        for seed in range(draws):
+            rng = np.random.default_rng([seed, 1])
+            rows = thin_out(y, rng) if unbalanced else np.arange(len(y))
+            given = draw(y[rows], 1, rng)
+            curve = []
+            for _ in range(5):
+                classifier = make_classifier().fit(X[rows], given)
+                curve.append(float(np.mean(classifier.transduction_ == y[rows])))
+                chosen = pick(X[rows], classifier.label_distributions_, given, 8, rng)
+                given[chosen] = y[rows][chosen]
+            curves.append(curve)
+        yield name, [f"{100 * value:.1f}" for value in np.mean(curves, axis=0)]
+
+
+def foreign_items(X: NDArray[np.float32], y: NDArray[np.int64], draws: int) -> Iterator[tuple[str, list[str]]]:
+    """Two of the eight classes have no examples: how many of their items are found, how many others are lost."""
+    for lose in (0.05, 0.1, 0.2):
+        cells = []
+        for n_shot in SHOTS:
+            shares = []
+            for seed in range(draws):
+                rng = np.random.default_rng([seed, n_shot])
+                known = rng.permutation(8)[:6]
+                given = draw(y, n_shot, rng)
+                given[~np.isin(y, known)] = -1
+                codes = np.where(given >= 0, np.searchsorted(np.sort(known), given), -1)
+                answers, _, _ = label_rows(X, codes, [str(c) for c in np.sort(known)], LabelSettings(lose=lose))
+                unknown = given < 0
+                home = np.isin(y, known)
+                shares.append((answers.foreign[unknown & ~home].mean(), answers.foreign[unknown & home].mean()))
+            caught, lost = 100 * np.mean(shares, axis=0)
+            cells.append(f"{caught:.0f} / {lost:.1f}")
+        yield f"{lose:.2f}", cells
+
+
+def times(X: NDArray[np.float32], y: NDArray[np.int64], seconds: dict[str, float]) -> Iterator[tuple[str, list[str]]]:
+    """Seconds of each part; the encoder's are those of this run, none if everything was in the cache."""
+    yield f"{len(X)} photographs: hashes and cache", [f"{seconds['cache']:.2f}"]
+    for part in ("loading", "reading", "encoder"):
+        yield f"{len(X)} photographs: {part}", [f"{seconds[part]:.2f}"]
+    rng = np.random.default_rng(0)
+    for n_rows in (len(X), 5000):
+        picks = rng.integers(len(X), size=n_rows) if n_rows > len(X) else np.arange(len(X))
+        rows = X[picks] + rng.normal(0.0, 0.1 * X.std(), (n_rows, X.shape[1])).astype(np.float32)
+        given = draw(y[picks], 3, rng)
+        started = time.perf_counter()
+        label_rows(rows, given, [str(c) for c in range(8)], LabelSettings(suggest=20))
+        yield f"{n_rows} items: labelling, foreign items and 20 suggestions", [f"{time.perf_counter() - started:.2f}"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=50)
+    parser.add_argument("--photos", type=Path, default=SHARED / "photos" / "photos.tar")
+    parser.add_argument("--only", default="balanced,unbalanced,suggest,foreign,time")
+    arguments = parser.parse_args()
+    wanted = arguments.only.split(",")
+    warnings.simplefilter("ignore")  # scikit-learn's and ours about convergence, thousands of times
+    X, y, seconds = load_photos(arguments.photos)
+    shots = [f"{n} example{'s' if n > 1 else ''} a class" for n in SHOTS]
+    if "balanced" in wanted:
+        print("## 8 classes x 60 photographs\n")
+        print_table(["accuracy, %", *shots], accuracies(X, y, arguments.draws, unbalanced=False))
+    if "unbalanced" in wanted:
+        print(f"## Class sizes {', '.join(map(str, UNBALANCED))}\n")
+        print_table(["accuracy, %", *shots], accuracies(X, y, arguments.draws, unbalanced=True))
+    if "suggest" in wanted:
+        headers = ["accuracy, %, after this many labels by hand", *(str(8 + 8 * n) for n in range(5))]
+        for unbalanced in (False, True):
+            print(f"## Labelling what is suggested, {'unbalanced' if unbalanced else 'balanced'} folder\n")
+            print_table(headers, suggestion_curve(X, y, arguments.draws, unbalanced))
+    if "foreign" in wanted:
+        print("## Two classes without examples: % of their items found / % of the others lost\n")
+        print_table(["--lose", *shots], foreign_items(X, y, arguments.draws))
+    if "time" in wanted:
+        print("## Seconds\n")
+        print_table(["part", "s"], times(X, y, seconds))
+
+
+if __name__ == "__main__":
+    main()

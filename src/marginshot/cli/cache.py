@@ -1,0 +1,30 @@
+"""``marginshot cache``: what embeddings are kept, and how to drop them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from marginshot.cli._output import emit
+
+
+def command(
+    clear: Annotated[bool, typer.Option("--clear", help="Drop all embeddings.")] = False,
+    folder: Annotated[Path | None, typer.Option("--cache", help="Folder of the cache (default: the user's).")] = None,
+) -> None:
+    """Show how large the cache of embeddings is, or clear it.
+
+    Example: marginshot cache --clear
+    """
+    from marginshot.labelling.store import Store, clear_folder, default_folder
+
+    chosen = folder or default_folder()
+    if clear:
+        clear_folder(chosen)
+    if not chosen.is_dir():
+        emit(f"No embeddings are kept in {chosen}.")
+        return
+    number, size = Store(chosen).count()
+    emit(f"{number:,} embeddings, {size / 1e6:.1f} MB, in {chosen}.")

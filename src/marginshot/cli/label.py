@@ -1,0 +1,135 @@
+"""``marginshot label``: label a folder or a table from a few examples."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from marginshot.cli import _labels
+from marginshot.cli._output import progress_bar
+
+if TYPE_CHECKING:
+    from marginshot.labelling.collection import Collection
+    from marginshot.labelling.transfers import Action
+
+
+class SummaryFormat(StrEnum):
+    """How the summary is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+class ExportFormat(StrEnum):
+    """A tool to export to."""
+
+    LABEL_STUDIO = "label-studio"
+    FIFTYONE = "fiftyone"
+    BULK = "bulk"
+
+
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, mps.")]
+Copy = Annotated[bool, typer.Option("--copy", help="Copy pictures into class folders in the output.")]
+Move = Annotated[bool, typer.Option("--move", help="Move them there.")]
+Link = Annotated[bool, typer.Option("--link", help="Put symbolic links there.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only list what --copy, --move or --link would do.")]
+Exports = Annotated[list[ExportFormat] | None, typer.Option("--export", help="Also write for this tool; repeatable.")]
+Gallery = Annotated[bool, typer.Option("--gallery/--no-gallery", help="A page to look through the labels.")]
+CacheFolder = Annotated[Path | None, typer.Option("--cache", help="Folder of the cache (default: the user's).")]
+UseCache = Annotated[bool, typer.Option("--use-cache/--no-cache", help="Keep embeddings for the next run.")]
+CacheSize = Annotated[int, typer.Option("--cache-size", help="Megabytes of embeddings kept.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace outputs that others made or changed.")]
+Form = Annotated[SummaryFormat, typer.Option("--format", help="How the summary is printed.")]
+
+
+def command(
+    source: Annotated[Path, typer.Argument(help="Folder of pictures, table (.csv, .tsv, .parquet) or .npz.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for pictures, table otherwise.")],
+    examples: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--examples",
+            help="Folder of class folders, or CSV with path,label; repeatable (default: those in SOURCE).",
+        ),
+    ] = None,
+    text: Annotated[str | None, typer.Option("--text", help="Column of texts.")] = None,
+    label: Annotated[str | None, typer.Option("--label", help="Half-empty column of labels.")] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option("--encoder", help="A timm or sentence-transformers model (default: efficientnet-lite0, minilm)."),
+    ] = None,
+    reject: Annotated[bool, typer.Option("--reject", help="Give no label to items far from every class.")] = False,
+    lose: Annotated[
+        float, typer.Option("--lose", help="Share of known items one is willing to lose to --reject.")
+    ] = 0.05,
+    suggest: Annotated[int, typer.Option("--suggest", help="List this many items worth labelling next.")] = 0,
+    save: Annotated[Path | None, typer.Option("--save", help="Keep the fitted planes for `marginshot apply`.")] = None,
+    copy: Copy = False,
+    move: Move = False,
+    link: Link = False,
+    dry_run: DryRun = False,
+    export: Exports = None,
+    gallery: Gallery = True,
+    device: Device = "auto",
+    cache: CacheFolder = None,
+    use_cache: UseCache = True,
+    cache_size: CacheSize = 2_000,
+    force: Force = False,
+    form: Form = SummaryFormat.TABLE,
+) -> None:
+    """Label a folder of pictures, a table of texts, or embeddings from a few examples.
+
+    Example: marginshot label photos/ --examples examples/ --out labelled/
+
+    Example: marginshot label tickets.csv --text body --label topic --out tickets-labelled.csv
+
+    Example: marginshot label embeddings.parquet --label label --out labels.parquet
+    """
+    from marginshot.labelling.api import label_collection
+    from marginshot.labelling.classify import LabelSettings
+
+    action = _labels.chosen_action(copy=copy, move=move, link=link, dry_run=dry_run)
+    settings = LabelSettings(reject=reject, lose=lose, suggest=suggest)
+    if not dry_run and _labels.resume(out):
+        return
+    opened = _labels.open_source(source, label)
+    outputs = _labels.Outputs(
+        out=out,
+        pictures=opened.table is None,
+        gallery=gallery,
+        suggest=suggest > 0,
+        exports=tuple(name.value for name in export or ()),
+        save=save,
+    )
+    store = _labels.open_cache(cache, cache_size, use=use_cache)
+    if not dry_run:
+        outputs.check(source, store, force=force)
+    collection = _collect(opened, text, examples or [], out, action)
+    chosen = _labels.make_encoder(collection, encoder, device)
+    with progress_bar("items") as on_progress:
+        labelling = label_collection(collection, chosen, store, settings, on_progress)
+    _labels.finish(
+        labelling, opened, outputs, store, action=action, dry_run=dry_run, as_json=form is SummaryFormat.JSON
+    )
+
+
+def _collect(
+    source: _labels.Source, text: str | None, examples: list[Path], out: Path, action: Action | None
+) -> Collection:
+    """The items, with their labels from the examples or from the table itself."""
+    from marginshot.labelling.folders import collect_pictures
+
+    if source.table is None:
+        if text is not None:
+            raise typer.BadParameter(f"{source.path} is a folder of pictures and has no columns.", param_hint="--text")
+        return collect_pictures(source.path, examples, [out])
+    if examples:
+        raise typer.BadParameter(
+            f"examples of a table are the rows with a label in column {source.label!r}; fill in some of these.",
+            param_hint="--examples",
+        )
+    _labels.check_no_action(action)
+    return _labels.collect_rows(source.table, text, source.label)

@@ -1,0 +1,118 @@
+"""From embeddings and a few labels to a label for every row: the classifier, and what its answers are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginshot.estimators import TransductiveMaxMarginClassifier
+from marginshot.labelling.rejection import Rejection, fit_rejection
+from marginshot.labelling.suggestions import suggest_rows
+
+Array = NDArray[np.float64]
+
+#: Rows beyond which the kernel matrix of `fit` (8 bytes a pair of rows) no longer fits an ordinary machine.
+LARGEST_SET = 20_000
+
+#: An answer is sent to review when its runner-up is more than half as probable.
+CLOSE_RATIO = 0.5
+
+
+def make_classifier() -> TransductiveMaxMarginClassifier:
+    """The classifier of all labelling: real folders are unbalanced and have many classes, hence the preset."""
+    return TransductiveMaxMarginClassifier.from_preset("auto")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelSettings:
+    """What is asked of the labelling.
+
+    Parameters
+    ----------
+    reject : bool, default=False
+        Give no label to items far from every class, instead of only marking them for review.
+    lose : float, default=0.05
+        Share of items of the known classes one is willing to lose that way; sets the threshold.
+    suggest : int, default=0
+        Number of unlabelled items to suggest for labelling by hand.
+    """
+
+    reject: bool = False
+    lose: float = 0.05
+    suggest: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.lose < 1:
+            raise ValueError(f"The share of known items to lose must lie between 0 and 1; got {self.lose:g}.")
+        if self.suggest < 0:
+            raise ValueError(f"The number of suggestions must not be negative; got {self.suggest}.")
+
+
+@dataclass(frozen=True)
+class Answers:
+    """A label for every row.
+
+    Parameters
+    ----------
+    classes : tuple of str
+        Class names, sorted.
+    given : ndarray of int64 of shape (n_rows,)
+        Index of the given label, -1 where there was none.
+    probabilities : ndarray of shape (n_rows, n_classes)
+        Certainty where the label was given.
+    foreign : ndarray of bool of shape (n_rows,)
+        Rows far from every class.
+    suggested : tuple of int
+        Rows worth labelling next, the most useful first.
+    """
+
+    classes: tuple[str, ...]
+    given: NDArray[np.int64]
+    probabilities: Array
+    foreign: NDArray[np.bool_]
+    suggested: tuple[int, ...] = ()
+
+    @property
+    def best(self) -> NDArray[np.int64]:
+        """Index of the most probable class of each row, (n_rows,)."""
+        return self.probabilities.argmax(axis=1)
+
+    @property
+    def runner_up(self) -> NDArray[np.int64]:
+        """Index of the second most probable class of each row, (n_rows,)."""
+        return np.argsort(-self.probabilities, axis=1, kind="stable")[:, 1]
+
+    @property
+    def close(self) -> NDArray[np.bool_]:
+        """Rows, (n_rows,), whose runner-up is more than half as probable as their label."""
+        ordered = np.sort(self.probabilities, axis=1)
+        return (self.given < 0) & (ordered[:, -2] > CLOSE_RATIO * ordered[:, -1])
+
+
+def label_rows(
+    X: NDArray[np.floating], given: NDArray[np.int64], classes: Sequence[str], settings: LabelSettings
+) -> tuple[Answers, TransductiveMaxMarginClassifier, Rejection]:
+    """Label all rows of ``X`` (n_rows, n_features) from the ``given`` class indices (n_rows,), -1 where unknown."""
+    if len(X) > LARGEST_SET:
+        raise ValueError(
+            f"{len(X):,} items are too many to be labelled at once: the limit of this solver is {LARGEST_SET:,}. "
+            "Label a random part with --save, then label the rest with `marginshot apply`."
+        )
+    classifier = make_classifier()
+    names = np.array(classes, dtype=object)
+    classifier.fit(X, np.where(given >= 0, names[given], ""))
+    rejection, foreign = fit_rejection(X, given, len(classes), settings.lose)
+    probabilities = classifier.label_distributions_
+    suggested = suggest_rows(X, probabilities, given, settings.suggest)
+    answers = Answers(tuple(classes), given, probabilities, foreign & (given < 0), tuple(suggested.tolist()))
+    return answers, classifier, rejection
+
+
+def apply_rows(classifier: TransductiveMaxMarginClassifier, rejection: Rejection, X: NDArray[np.floating]) -> Answers:
+    """Label new rows (n_rows, n_features) one by one by fitted planes."""
+    given = np.full(len(X), -1, dtype=np.int64)
+    classes = tuple(str(name) for name in classifier.classes_)
+    return Answers(classes, given, classifier.predict_proba(X), rejection.foreign(X))

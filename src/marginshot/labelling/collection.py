@@ -1,0 +1,76 @@
+"""Items with the few labels that are known, whatever they are: pictures, texts or embeddings."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Kind = Literal["picture", "text", "embedding"]
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Items in, labels where known.
+
+    Parameters
+    ----------
+    kind : {"picture", "text", "embedding"}
+        What the contents are.
+    items : tuple of str
+        Name of each item, as the user knows it.
+    contents : sequence
+        A path, a text or an embedding for each item.
+    labels : tuple of str
+        Given label of each item, empty where unknown.
+    listed : ndarray of bool of shape (n_items,)
+        Items that belong in the output; examples kept elsewhere do not.
+    """
+
+    kind: Kind
+    items: tuple[str, ...]
+    contents: Sequence[Any] | NDArray[Any]
+    labels: tuple[str, ...]
+    listed: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def select(self, rows: Sequence[int]) -> Collection:
+        """Only ``rows``, in that order."""
+        contents = self.contents[rows] if isinstance(self.contents, np.ndarray) else [self.contents[i] for i in rows]
+        return Collection(
+            self.kind,
+            tuple(self.items[i] for i in rows),
+            contents,
+            tuple(self.labels[i] for i in rows),
+            self.listed[list(rows)],
+        )
+
+
+def check_classes(names: Iterable[str], where: str) -> tuple[str, ...]:
+    """The sorted class names, or an error when there are fewer than two or two are one and the same to a reader."""
+    classes = tuple(sorted(set(names)))
+    alike = defaultdict(list)
+    for name in classes:
+        alike[" ".join(name.casefold().split())].append(name)
+    for group in alike.values():
+        if len(group) > 1:
+            raise ValueError(
+                f"{where}: the classes {' and '.join(map(repr, group))} have one name but for case or spaces. "
+                "Give both the same spelling, or different names."
+            )
+    if len(classes) < 2:
+        found = f"only {classes[0]!r}" if classes else "none"
+        raise ValueError(f"{where}: labelling needs examples of at least two classes; there is {found}.")
+    return classes
+
+
+def encode_given(labels: Sequence[str], classes: Sequence[str]) -> NDArray[np.int64]:
+    """Index of each label in ``classes``, -1 where it is empty, (n_items,)."""
+    index = {name: place for place, name in enumerate(classes)} | {"": -1}
+    return np.array([index[label] for label in labels], dtype=np.int64)

@@ -1,0 +1,141 @@
+"""Contents to embeddings: what the cache has is taken from it, the rest is encoded batch by batch and kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginshot.labelling.collection import Collection
+from marginshot.labelling.encoders import ItemEncoder
+from marginshot.labelling.pictures import UnreadableItemError
+from marginshot.labelling.store import Store
+
+BATCH_SIZE = 32
+THREADS = 2
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass
+class Embedded:
+    """Embeddings of the readable items of a collection.
+
+    Parameters
+    ----------
+    collection : Collection
+        The readable items.
+    X : ndarray of float32 of shape (n_items, n_features)
+        Their embeddings.
+    problems : dict of str to str
+        What was wrong with each item left out.
+    seconds : dict of str to float
+        Time spent on the cache and the hashes, on loading the encoder, waiting for contents, and encoding.
+    """
+
+    collection: Collection
+    X: NDArray[np.float32]
+    problems: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def embed(
+    collection: Collection, encoder: ItemEncoder, store: Store | None, on_progress: Progress | None = None
+) -> Embedded:
+    """Embed every item once per distinct content.
+
+    Finished batches are in the cache at once: an interrupted run goes on where it stopped.
+
+    Parameters
+    ----------
+    collection : Collection
+        Pictures or texts.
+    encoder : ItemEncoder
+        Turns contents into embeddings.
+    store : Store or None
+        The cache; None computes everything.
+    on_progress : callable, optional
+        Called with the number of items done and of all that are new.
+    """
+    seconds = {"cache": 0.0, "loading": 0.0, "reading": 0.0, "encoder": 0.0}
+    started = time.perf_counter()
+    identity = encoder.identity
+    keys, problems = _content_keys(collection, encoder)
+    known = {} if store is None else store.load([f"{key} {identity}" for key in set(keys.values())])
+    vectors = {full.partition(" ")[0]: vector for full, vector in known.items()}
+    seconds["cache"] = time.perf_counter() - started
+    missing = {key: row for row, key in reversed(keys.items()) if key not in vectors}
+    done = 0
+    for batch, failed, found in _encode(missing, collection.contents, encoder, seconds):
+        vectors.update(zip(batch, found, strict=True))
+        for key, reason in failed.items():
+            problems |= {collection.items[row]: reason for row, own in keys.items() if own == key}
+        if store is not None and batch:
+            store.keep([f"{key} {identity}" for key in batch], found)
+        done += len(batch) + len(failed)
+        if on_progress is not None:
+            on_progress(done, len(missing))
+    if store is not None:
+        store.trim()
+    rows = [row for row, key in keys.items() if key in vectors]
+    X = np.stack([vectors[keys[row]] for row in rows]) if rows else np.empty((0, 0), dtype=np.float32)
+    return Embedded(collection.select(rows), X, problems, seconds)
+
+
+def _content_keys(collection: Collection, encoder: ItemEncoder) -> tuple[dict[int, str], dict[str, str]]:
+    """Hash of each row's content, and what was wrong with those that cannot even be opened."""
+    keys: dict[int, str] = {}
+    problems: dict[str, str] = {}
+    for row, content in enumerate(collection.contents):
+        try:
+            keys[row] = encoder.content_key(content)
+        except OSError as error:
+            problems[collection.items[row]] = f"cannot be opened ({error.strerror})"
+    return keys, problems
+
+
+def _encode(
+    missing: dict[str, int], contents: Any, encoder: ItemEncoder, seconds: dict[str, float]
+) -> Iterator[tuple[list[str], dict[str, str], NDArray[np.float32]]]:
+    """Keys, failures and embeddings of one batch after the other; the next batch is read while one is encoded."""
+    keys = list(missing)
+    batches = [keys[start : start + BATCH_SIZE] for start in range(0, len(keys), BATCH_SIZE)]
+    if not batches:
+        return
+    started = time.perf_counter()
+    encoder.load()
+    seconds["loading"] = time.perf_counter() - started
+    with ThreadPoolExecutor(THREADS) as threads:
+
+        def submit(place: int) -> list[Future[Any]]:
+            batch = batches[place] if place < len(batches) else []
+            return [threads.submit(encoder.prepare, contents[missing[key]]) for key in batch]
+
+        ahead = submit(0)
+        for place, batch in enumerate(batches):
+            current, ahead = ahead, submit(place + 1)
+            started = time.perf_counter()
+            good, prepared, failed = _collect(batch, current)
+            read = time.perf_counter()
+            found = encoder.encode(prepared) if prepared else np.empty((0, 0), dtype=np.float32)
+            seconds["reading"] += read - started
+            seconds["encoder"] += time.perf_counter() - read
+            yield good, failed, found
+
+
+def _collect(batch: list[str], futures: list[Future[Any]]) -> tuple[list[str], list[Any], dict[str, str]]:
+    good: list[str] = []
+    prepared: list[Any] = []
+    failed: dict[str, str] = {}
+    for key, future in zip(batch, futures, strict=True):
+        try:
+            prepared.append(future.result())
+            good.append(key)
+        except UnreadableItemError as error:
+            failed[key] = str(error)
+    return good, prepared, failed

@@ -1,0 +1,43 @@
+"""Embeddings on a plane, for the eyes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.decomposition import PCA
+from sklearn.manifold import TSNE
+from threadpoolctl import threadpool_limits
+
+#: t-SNE is drawn for this many rows; the others are placed beside their nearest neighbours among them.
+LARGEST_MAP = 1_000
+
+_N_COMPONENTS = 30
+_N_NEIGHBORS = 3
+
+
+def embedding_map(X: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Rows (n_rows, n_features) -> points (n_rows, 2) in 0..1; the same points for the same rows."""
+    rows = X - X.mean(axis=0)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    rows = rows / np.where(lengths > 0, lengths, 1.0)
+    if len(rows) < 5:
+        return _scaled(np.pad(rows, ((0, 0), (0, 2)))[:, :2].astype(np.float64))
+    reduced = PCA(min(_N_COMPONENTS, *rows.shape), random_state=0).fit_transform(rows)
+    drawn = np.sort(np.random.default_rng(0).permutation(len(rows))[:LARGEST_MAP])
+    perplexity = min(30.0, (len(drawn) - 1) / 3)
+    # One thread: at this size several spend their time waiting for each other, the more so on a busy machine.
+    with threadpool_limits(1):
+        placed = TSNE(2, perplexity=perplexity, init="pca", random_state=0, max_iter=500).fit_transform(reduced[drawn])
+    points = np.empty((len(rows), 2))
+    points[drawn] = placed
+    others = np.setdiff1d(np.arange(len(rows)), drawn)
+    if len(others):
+        likeness = reduced[others] @ reduced[drawn].T
+        nearest = np.argsort(-likeness, axis=1)[:, :_N_NEIGHBORS]
+        points[others] = placed[nearest].mean(axis=1)
+    return _scaled(points)
+
+
+def _scaled(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    low, high = points.min(axis=0), points.max(axis=0)
+    return (points - low) / np.where(high > low, high - low, 1.0)

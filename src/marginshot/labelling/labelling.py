@@ -1,0 +1,131 @@
+"""The result of labelling: a table for people, with everything the other outputs are made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginshot.labelling.classify import Answers
+from marginshot.labelling.collection import Collection
+from marginshot.labelling.tables import write_table
+
+if TYPE_CHECKING:
+    from marginshot.labelling.model import LabelModel
+
+COLUMNS = ("item", "label", "probability", "runner_up", "review")
+
+GIVEN = "example"
+CLOSE = "close call"
+FOREIGN = "none of the classes"
+
+
+@dataclass(frozen=True)
+class Labelling:
+    """A label for every item, how sure it is, and what deserves a second look.
+
+    Parameters
+    ----------
+    collection : Collection
+        The readable items, examples included.
+    X : ndarray of float32 of shape (n_items, n_features)
+        Their embeddings.
+    answers : Answers
+        What the classifier says about each.
+    rejected : bool
+        Whether items of none of the classes have no label.
+    model : LabelModel
+        Labels new items: see `LabelModel.save`.
+    problems : dict of str to str
+        What was wrong with each item left out.
+    seconds : dict of str to float
+        Where the time went.
+    """
+
+    collection: Collection
+    X: NDArray[np.float32]
+    answers: Answers
+    rejected: bool
+    model: LabelModel
+    problems: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Class names."""
+        return self.answers.classes
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Label of each item; empty where rejected."""
+        foreign = self.answers.foreign & self.rejected
+        return tuple("" if foreign[row] else self.classes[best] for row, best in enumerate(self.answers.best.tolist()))
+
+    @cached_property
+    def probabilities(self) -> tuple[float, ...]:
+        """Probability of the label of each item, to four digits."""
+        return tuple(round(float(value), 4) for value in self.answers.probabilities.max(axis=1))
+
+    @cached_property
+    def runners_up(self) -> tuple[str, ...]:
+        """Second most probable class of each item; empty for examples."""
+        given = self.answers.given >= 0
+        return tuple(
+            "" if given[row] else self.classes[second] for row, second in enumerate(self.answers.runner_up.tolist())
+        )
+
+    @cached_property
+    def reviews(self) -> tuple[str, ...]:
+        """Why an item deserves a look: ``none of the classes``, ``close call``; ``example`` if its label was given."""
+        marks = np.where(self.answers.close, CLOSE, "")
+        marks = np.where(self.answers.foreign, FOREIGN, marks)
+        return tuple(np.where(self.answers.given >= 0, GIVEN, marks).tolist())
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Rows that belong in the output, (n_listed,); examples kept elsewhere do not."""
+        return np.flatnonzero(self.collection.listed)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The table, column by column: item, label, probability, runner_up, review."""
+        values = (self.collection.items, self.labels, self.probabilities, self.runners_up, self.reviews)
+        return {name: [column[row] for row in self.rows] for name, column in zip(COLUMNS, values, strict=True)}
+
+    def to_pandas(self) -> Any:
+        """The table as a data frame; needs pandas."""
+        import pandas as pd
+
+        return pd.DataFrame(self.columns())
+
+    def save(self, path: str | Path) -> None:
+        """Write the table as ``.csv``, ``.tsv`` or ``.parquet``."""
+        write_table(self.columns(), Path(path))
+
+    def counts(self) -> dict[str, int]:
+        """Listed items per class; rejected ones are in none."""
+        labels = [self.labels[row] for row in self.rows]
+        return {name: labels.count(name) for name in self.classes}
+
+    def suggestions(self) -> dict[str, list[str]]:
+        """Items to label next, the most useful first, with an empty label to fill in and our guess."""
+        rows = self.answers.suggested
+        return {
+            "path" if self.collection.kind == "picture" else "item": [self.collection.items[row] for row in rows],
+            "label": [""] * len(rows),
+            "guess": [self.classes[self.answers.best[row]] for row in rows],
+        }
+
+    def write_gallery(self, path: str | Path) -> None:
+        """Write a self-contained HTML page to look through the labels."""
+        from marginshot.labelling.gallery import write_gallery
+
+        write_gallery(self, Path(path))
+
+    def _repr_html_(self) -> str:
+        from marginshot.labelling.gallery import render_table
+
+        return render_table(self)

@@ -1,0 +1,150 @@
+"""What is kept between runs: embeddings by content and encoder, and a mark on every table we wrote.
+
+One SQLite file in the user's cache folder. It can be deleted at any time; embeddings are then computed again, and
+existing outputs are no longer known as ours, so that replacing them needs ``--force``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+DEFAULT_LIMIT = 2_000_000_000  # bytes of embeddings
+
+_FILE = "labelling.sqlite"
+_LOOKUP = 500  # keys asked for at a time, below SQLite's limit on variables
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS embeddings (key TEXT PRIMARY KEY, vector BLOB NOT NULL, used REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS outputs (path TEXT PRIMARY KEY, digest TEXT NOT NULL);
+"""
+
+
+def default_folder() -> Path:
+    """``$MARGINSHOT_CACHE``, else the folder ``marginshot`` in the user's cache folder."""
+    chosen = os.environ.get("MARGINSHOT_CACHE")
+    if chosen:
+        return Path(chosen)
+    if os.name == "nt" and os.environ.get("LOCALAPPDATA"):
+        return Path(os.environ["LOCALAPPDATA"]) / "marginshot"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "marginshot"
+
+
+class Store:
+    """The cache.
+
+    Parameters
+    ----------
+    folder : Path
+        Where it lives; created when missing.
+    limit : int, default=2_000_000_000
+        Bytes of embeddings kept; those unused longest go first.
+    """
+
+    def __init__(self, folder: Path, limit: int = DEFAULT_LIMIT) -> None:
+        if limit < 0:
+            raise ValueError(f"The size limit of the cache must not be negative; got {limit}.")
+        self.path = folder / _FILE
+        self.limit = limit
+        folder.mkdir(parents=True, exist_ok=True)
+        with self._open() as connection:
+            connection.execute("PRAGMA auto_vacuum = FULL")
+            connection.executescript(_SCHEMA)
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        """A connection whose changes are kept when the body ends well; opened anew each time, so threads may share."""
+        try:
+            with closing(sqlite3.connect(self.path, timeout=30)) as connection, connection:
+                yield connection
+        except sqlite3.DatabaseError as error:
+            raise ValueError(
+                f"The cache {self.path} cannot be used ({error}). Remove it with `marginshot cache --clear`, or choose "
+                "another folder with --cache."
+            ) from error
+
+    def load(self, keys: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """The embeddings that are there, by key; all of them now count as used."""
+        found: dict[str, NDArray[np.float32]] = {}
+        with self._open() as connection:
+            for start in range(0, len(keys), _LOOKUP):
+                part = tuple(keys[start : start + _LOOKUP])
+                marks = ",".join("?" * len(part))
+                rows = connection.execute(f"SELECT key, vector FROM embeddings WHERE key IN ({marks})", part)
+                found.update((key, np.frombuffer(vector, dtype="<f4")) for key, vector in rows)
+                connection.execute(f"UPDATE embeddings SET used = ? WHERE key IN ({marks})", (time.time(), *part))
+        return found
+
+    def keep(self, keys: Sequence[str], vectors: NDArray[np.float32]) -> None:
+        """Store one embedding per key. A cache that cannot be written is worth a warning, not the end of the work."""
+        now = time.time()
+        rows = [(key, vector.astype("<f4").tobytes(), now) for key, vector in zip(keys, vectors, strict=True)]
+        try:
+            with self._open() as connection:
+                connection.executemany("INSERT OR REPLACE INTO embeddings VALUES (?, ?, ?)", rows)
+        except ValueError as error:
+            warnings.warn(f"Embeddings are not kept for the next run: {error}", RuntimeWarning, stacklevel=2)
+
+    def trim(self) -> None:
+        """Drop the embeddings unused longest until the rest fits the limit."""
+        with self._open() as connection:
+            excess = _size(connection) - self.limit
+            if excess <= 0:
+                return
+            doomed = []
+            for key, size in connection.execute("SELECT key, LENGTH(vector) FROM embeddings ORDER BY used, key"):
+                doomed.append((key,))
+                excess -= size
+                if excess <= 0:
+                    break
+            connection.executemany("DELETE FROM embeddings WHERE key = ?", doomed)
+
+    def count(self) -> tuple[int, int]:
+        """Number of embeddings and their bytes."""
+        with self._open() as connection:
+            return connection.execute("SELECT COUNT(*) FROM embeddings").fetchone()[0], _size(connection)
+
+    def clear(self) -> None:
+        """Drop all embeddings; what is known about outputs stays."""
+        with self._open() as connection:
+            connection.execute("DELETE FROM embeddings")
+
+    def mark_output(self, path: Path) -> None:
+        """Remember ``path`` as it is now as written by us."""
+        with self._open() as connection:
+            connection.execute("INSERT OR REPLACE INTO outputs VALUES (?, ?)", (str(path.resolve()), file_digest(path)))
+
+    def is_own_output(self, path: Path) -> bool:
+        """Whether ``path`` is exactly what we last wrote there: nobody has changed it since."""
+        with self._open() as connection:
+            row = connection.execute("SELECT digest FROM outputs WHERE path = ?", (str(path.resolve()),)).fetchone()
+        return row is not None and row[0] == file_digest(path)
+
+
+def clear_folder(folder: Path) -> None:
+    """Empty the cache in ``folder``; a damaged one is removed."""
+    if not (folder / _FILE).exists():
+        return
+    try:
+        Store(folder).clear()
+    except ValueError:
+        (folder / _FILE).unlink()
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _size(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT COALESCE(SUM(LENGTH(vector)), 0) FROM embeddings").fetchone()[0])

@@ -1,0 +1,204 @@
+"""Tables with a text or an embedding in each row and a half-empty column of labels; and writing them back filled."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginshot._files import atomic_path
+from marginshot.features import PARQUET_SUFFIXES
+from marginshot.labelling.collection import Collection
+
+CSV_SUFFIXES = (".csv", ".tsv")
+TABLE_SUFFIXES = (*CSV_SUFFIXES, *PARQUET_SUFFIXES)
+
+EMBEDDING_COLUMN = "embedding"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as it was read.
+
+    Parameters
+    ----------
+    columns : mapping of str to sequence
+        Values of each column, in the order of the file.
+    source : str
+        Named in messages.
+    """
+
+    columns: Mapping[str, Sequence[Any]]
+    source: str
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(next(iter(self.columns.values()), ()))
+
+    def column(self, name: str) -> Sequence[Any]:
+        """One column; an unknown name is an error that lists those there are."""
+        if name not in self.columns:
+            raise ValueError(f"{self.source} has no column {name!r}; it has {', '.join(self.columns)}.")
+        return self.columns[name]
+
+
+def read_table(path: Path) -> Table:
+    """A CSV, TSV or Parquet file."""
+    if path.suffix.lower() in CSV_SUFFIXES:
+        return _read_csv(path)
+    if path.suffix.lower() in PARQUET_SUFFIXES:
+        return _read_parquet(path)
+    raise ValueError(f"Cannot tell what {path.name} is; tables are {', '.join(TABLE_SUFFIXES)}.")
+
+
+def write_table(columns: Mapping[str, Sequence[Any]], path: Path) -> None:
+    """Write columns to a CSV, TSV or Parquet file, by its suffix; nothing is half-written."""
+    if path.suffix.lower() in PARQUET_SUFFIXES:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        with atomic_path(path) as temporary:
+            pq.write_table(pa.table({name: pa.array(list(values)) for name, values in columns.items()}), temporary)
+        return
+    if path.suffix.lower() not in CSV_SUFFIXES:
+        raise ValueError(f"Tables are written as {', '.join(TABLE_SUFFIXES)}; got {path.name!r}.")
+    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",", lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+
+
+def collect_texts(table: Table, text: str, label: str | None) -> Collection:
+    """Rows with a text in column ``text`` and, where known, a label in column ``label``."""
+    texts = [_text(value) for value in table.column(text)]
+    labels = ("",) * len(texts) if label is None else read_labels(table.column(label))
+    if not texts:
+        raise ValueError(f"{table.source} has no rows.")
+    return Collection("text", row_names(len(texts)), texts, labels, np.ones(len(texts), dtype=bool))
+
+
+def collect_embeddings(table: Table, label: str | None) -> Collection:
+    """Rows with an embedding in the column of that name and, where known, a label in column ``label``."""
+    X = stack_embeddings(table.column(EMBEDDING_COLUMN), table.source)
+    labels = ("",) * len(X) if label is None else read_labels(table.column(label))
+    return Collection("embedding", row_names(len(X)), X, labels, np.ones(len(X), dtype=bool))
+
+
+def read_npz(path: Path, label: str | None) -> Table:
+    """An ``.npz`` with ``X`` and labels (``y`` unless named otherwise) as a table.
+
+    With ``classes`` in the file, labels are indices into it, -1 where unknown; otherwise they are names, empty (or -1)
+    where unknown. ``items``, if there, name the rows.
+    """
+    wanted = label or "y"
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            held = {name: archive[name] for name in archive.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path.name} is not a readable .npz of numbers and text: {error}.") from error
+    for name in ("X", *((wanted,) if label else ())):
+        if name not in held:
+            raise ValueError(f"{path.name} has no array {name!r}; it has {', '.join(held) or 'none'}.")
+    columns: dict[str, Sequence[Any]] = {EMBEDDING_COLUMN: held["X"]}
+    if "items" in held:
+        columns["item"] = held["items"].tolist()
+    if wanted in held:
+        values = held[wanted].tolist()
+        if "classes" in held:
+            values = _name_classes(values, [str(name) for name in held["classes"].tolist()], path.name)
+        columns[wanted] = values
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise ValueError(f"{path.name}: all arrays need one length; got {found}.")
+    return Table(columns, path.name)
+
+
+def stack_embeddings(values: Any, source: str) -> NDArray[np.float32]:
+    """Equally long lists of numbers -> finite float32 of shape (n_rows, n_features)."""
+    try:
+        X = np.asarray(values, dtype=np.float32)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{source}: embeddings must be lists of numbers of one length ({error}).") from error
+    if X.ndim != 2 or 0 in X.shape:
+        raise ValueError(f"{source}: embeddings must have shape (rows, features), neither of them 0; got {X.shape}.")
+    bad = np.flatnonzero(~np.isfinite(X).all(axis=1))
+    if len(bad):
+        raise ValueError(f"{source}: {len(bad)} rows hold NaN or infinity, the first is row {bad[0] + 1}. Drop them.")
+    return X
+
+
+def read_labels(values: Sequence[Any]) -> tuple[str, ...]:
+    """Labels as text, stripped; empty for None, NaN, "" and -1."""
+    return tuple("" if (text := _text(value).strip()) == "-1" else text for value in values)
+
+
+def row_names(n_rows: int) -> tuple[str, ...]:
+    """Rows as people count them: ``row 1`` is the first below the header."""
+    return tuple(f"row {place}" for place in range(1, n_rows + 1))
+
+
+def _text(value: Any) -> str:
+    return "" if value is None or value != value else str(value)
+
+
+def _name_classes(indices: Sequence[Any], classes: Sequence[str], source: str) -> list[str]:
+    wrong = [index for index in indices if not isinstance(index, int) or not -1 <= index < len(classes)]
+    if wrong:
+        raise ValueError(f"{source}: labels must be -1 or indices of the {len(classes)} classes; got {wrong[0]!r}.")
+    return ["" if index == -1 else classes[index] for index in indices]
+
+
+def _read_csv(path: Path) -> Table:
+    try:
+        content = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path.name} is not UTF-8 text ({error.reason}). Save it as UTF-8.") from error
+    first = content.partition("\n")[0]
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ";" if first.count(";") > first.count(",") else ","
+    rows = list(csv.reader(io.StringIO(content, newline=""), delimiter=delimiter))
+    rows = [row for row in rows if row]
+    if not rows:
+        raise ValueError(f"{path.name} is empty.")
+    header = rows[0]
+    if len(set(header)) != len(header):
+        twice = next(name for name in header if header.count(name) > 1)
+        raise ValueError(f"{path.name}: two columns are called {twice!r}.")
+    for number, row in enumerate(rows[1:], start=1):
+        if len(row) != len(header):
+            raise ValueError(f"{path.name}: row {number} has {len(row)} fields, the header has {len(header)}.")
+    return Table({name: [row[place] for row in rows[1:]] for place, name in enumerate(header)}, path.name)
+
+
+def _read_parquet(path: Path) -> Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise ValueError(f"{os.fspath(path)} is not a readable Parquet file: {error}.") from error
+    return Table({name: _values(table.column(name)) for name in table.column_names}, path.name)
+
+
+def _values(column: Any) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    lists = (
+        pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type)
+    )
+    lengths = pc.unique(pc.list_value_length(column)).to_pylist() if lists and len(column) else []
+    if lists and len(lengths) == 1 and lengths[0]:
+        # The quick way for embeddings: no Python object per number.
+        return np.asarray(pc.list_flatten(column).to_numpy().reshape(len(column), lengths[0]))
+    return column.to_pylist()

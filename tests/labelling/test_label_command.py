@@ -1,0 +1,410 @@
+from __future__ import annotations
+
+import csv
+import errno
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from marginshot.labelling import transfers
+from marginshot.labelling.encoders import PictureEncoder
+
+pytestmark = pytest.mark.usefixtures("encoded")
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def tree(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_folder_is_labelled_from_class_folders(workplace, run):
+    code, out, err = run("label", "photos", "--examples", "examples", "--out", "labelled")
+    assert code == 0, err
+    rows = read(workplace / "labelled" / "labels.csv")
+    assert list(rows[0]) == ["item", "label", "probability", "runner_up", "review"]
+    assert len(rows) == 24
+    assert {row["item"] for row in rows} >= {"red-2.png", "trip/day one/red-3.png"}
+    for row in rows:
+        assert row["label"] == Path(row["item"]).name.partition("-")[0]
+        assert row["runner_up"] in {"blue", "green", "red"} - {row["label"]}
+    assert "green" in out
+    assert (workplace / "labelled" / "gallery.html").is_file()
+
+
+def test_json_summary(workplace, run):
+    code, out, _ = run(
+        "label", "photos", "--examples", "examples", "--out", "labelled", "--no-gallery", "--format", "json"
+    )
+    assert code == 0
+    assert json.loads(out)["counts"] == {"blue": 8, "green": 8, "red": 8}
+
+
+def test_class_folders_inside_the_tree(workplace, run):
+    for folder in (workplace / "examples").iterdir():
+        shutil.move(folder, workplace / "photos" / folder.name)
+    shutil.move(workplace / "photos" / "trip", workplace / "photos" / "unlabelled")
+    code, _, err = run("label", "photos", "--out", "photos/labelled", "--no-gallery")
+    assert code == 0, err
+    rows = read(workplace / "photos" / "labelled" / "labels.csv")
+    given = [row for row in rows if row["review"] == "example"]
+    assert len(given) == 6
+    assert len(rows) == 30
+    assert all(row["label"] == Path(row["item"]).parent.name for row in given)
+
+
+def test_examples_as_csv_with_rows_not_filled_in_yet(workplace, run):
+    lines = ["path,label", "red-2.png,red", "trip/day one/blue-3.png,blue", "green-4.png,green", "red-4.png,"]
+    (workplace / "known.csv").write_text("\n".join(lines), encoding="utf-8")
+    code, _, err = run("label", "photos", "--examples", "known.csv", "--out", "labelled", "--no-gallery")
+    assert code == 0, err
+    reviews = {row["item"]: row["review"] for row in read(workplace / "labelled" / "labels.csv")}
+    assert [item for item, review in reviews.items() if review == "example"] == [
+        "green-4.png",
+        "red-2.png",
+        "trip/day one/blue-3.png",
+    ]
+
+
+def test_suggestions_come_back_as_examples(workplace, run):
+    arguments = ("label", "photos", "--examples", "examples", "--out", "labelled", "--suggest", 5)
+    assert run(*arguments)[0] == 0
+    suggested = read(workplace / "labelled" / "suggestions.csv")
+    assert len({row["path"] for row in suggested}) == 5
+    filled = ["path,label", *(f"{row['path']},{Path(row['path']).name.partition('-')[0]}" for row in suggested)]
+    (workplace / "more.csv").write_text("\n".join(filled), encoding="utf-8")
+    code, _, err = run(*arguments, "--examples", "more.csv")
+    assert code == 0, err
+    assert sum(row["review"] == "example" for row in read(workplace / "labelled" / "labels.csv")) == 5
+
+
+def test_second_run_encodes_only_what_is_new(workplace, run, encoded, draw_picture):
+    arguments = ("label", "photos", "--examples", "examples", "--out", "labelled", "--no-gallery")
+    assert run(*arguments)[0] == 0
+    assert len(encoded) == 30
+    draw_picture(workplace / "examples" / "red" / "another.png", "red", 999)
+    assert run(*arguments)[0] == 0
+    assert encoded[30:] == ["another.png"]
+    code, out, _ = run("cache")
+    assert code == 0
+    assert out.startswith("31 embeddings")
+    assert run("cache", "--clear")[1].startswith("0 embeddings")
+    assert run(*arguments)[0] == 0, "the outputs are still known as ours"
+    assert len(encoded) == 31 + 31
+
+
+def test_nothing_new_loads_no_network(workplace, run, monkeypatch):
+    arguments = ("label", "photos", "--examples", "examples", "--out", "labelled", "--no-gallery")
+    assert run(*arguments)[0] == 0
+
+    def load(self):
+        raise AssertionError("the network was loaded")
+
+    monkeypatch.setattr(PictureEncoder, "load", load)
+    (workplace / "photos" / "red-2.png").rename(workplace / "photos" / "renamed.png")
+    assert run(*arguments)[0] == 0
+    with pytest.raises(AssertionError, match="the network was loaded"):
+        run(*arguments, "--no-cache", "--force")
+
+
+def test_an_unreadable_file_is_reported_and_skipped(workplace, run):
+    (workplace / "photos" / "broken.jpg").write_bytes(b"no picture")
+    code, _, err = run("label", "photos", "--examples", "examples", "--out", "labelled")
+    assert code == 0
+    assert "Left out broken.jpg: cannot be read as a picture" in err
+    assert "broken.jpg" not in {row["item"] for row in read(workplace / "labelled" / "labels.csv")}
+    assert "broken.jpg" in (workplace / "labelled" / "gallery.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arrange", "message"),
+    [
+        (lambda place: (place / "examples" / "empty").mkdir(), "The class 'empty' has no examples"),
+        (
+            lambda place: shutil.copytree(place / "examples" / "red", place / "examples" / "Red "),
+            "have one name but for",
+        ),
+        (
+            lambda place: shutil.copy(place / "examples/red/example-0.png", place / "examples/blue/copy.png"),
+            "One picture is an example of two classes",
+        ),
+        (
+            lambda place: [path.write_bytes(b"") for path in (place / "examples" / "red").iterdir()],
+            "The class 'red' has no examples left: examples/red/example-0.png cannot be read",
+        ),
+        (
+            lambda place: [shutil.rmtree(place / "examples" / name) for name in ("red", "blue")],
+            "at least two classes; there is only 'green'",
+        ),
+        (lambda place: shutil.rmtree(place / "photos"), "There is no photos"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_writes_nothing(workplace, run, arrange, message):
+    arrange(workplace)
+    code, _, err = run("label", "photos", "--examples", "examples", "--out", "labelled")
+    assert code == 2
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+    assert not (workplace / "labelled").exists()
+
+
+def test_an_example_that_is_also_in_the_folder_keeps_its_label(workplace, run):
+    shutil.copy(workplace / "examples/red/example-0.png", workplace / "photos" / "same as an example.png")
+    assert run("label", "photos", "--examples", "examples", "--out", "labelled", "--no-gallery")[0] == 0
+    row = next(row for row in read(workplace / "labelled" / "labels.csv") if row["item"] == "same as an example.png")
+    assert (row["label"], row["probability"], row["review"]) == ("red", "1.0", "example")
+
+
+def test_a_changed_table_is_never_overwritten(workplace, run):
+    arguments = ("label", "photos", "--examples", "examples", "--out", "labelled", "--no-gallery")
+    assert run(*arguments)[0] == 0
+    assert run(*arguments)[0] == 0, "our own output is replaced"
+    table = workplace / "labelled" / "labels.csv"
+    table.write_text(table.read_text(encoding="utf-8") + "mine,red,1,,\n", encoding="utf-8")
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert "labels.csv exists and is not, or no longer, as this command wrote it" in err
+    assert "mine" in table.read_text(encoding="utf-8")
+    assert run(*arguments, "--force")[0] == 0
+
+
+def test_dry_run_lists_and_writes_nothing(workplace, run):
+    before = tree(workplace)
+    code, out, err = run("label", "photos", "--examples", "examples", "--out", "labelled", "--move", "--dry-run")
+    assert code == 0
+    assert len(out.splitlines()) == 24
+    assert all(line.startswith("move ") for line in out.splitlines())
+    assert "Nothing was written" in err
+    assert tree(workplace) == before
+
+
+def test_copy_keeps_paths_and_repeats_harmlessly(workplace, run):
+    arguments = ("label", "photos", "--examples", "examples", "--out", "labelled", "--no-gallery", "--copy")
+    for _ in range(2):
+        code, _, err = run(*arguments)
+        assert code == 0
+        assert "Copied 24 pictures" in err
+    copied = workplace / "labelled" / "red" / "trip" / "day one" / "red-3.png"
+    assert copied.read_bytes() == (workplace / "photos" / "trip" / "day one" / "red-3.png").read_bytes()
+
+
+def test_copy_never_overwrites(workplace, run):
+    mine = workplace / "labelled" / "red" / "red-2.png"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    code, _, err = run("label", "photos", "--examples", "examples", "--out", "labelled", "--no-gallery", "--copy")
+    assert code == 2
+    assert "Left 1 pictures where they are" in err
+    assert mine.read_text() == "mine"
+
+
+@pytest.mark.parametrize("action", ["copy", "move"])
+def test_a_full_disk_loses_nothing_and_the_next_run_completes(workplace, run, monkeypatch, action):
+    before = {path.name: path.read_bytes() for path in (workplace / "photos").rglob("*.png")}
+    real, calls = shutil.copy2, []
+
+    def copy_until_full(source, target, **options):
+        calls.append(source)
+        if len(calls) == 8:
+            Path(target).write_bytes(b"half a fi")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
+        return real(source, target, **options)
+
+    monkeypatch.setattr(shutil, "copy2", copy_until_full)
+    # As across two disks: no renaming, every file is copied.
+    monkeypatch.setattr(transfers, "_rename_new", lambda source, target: False)
+    arguments = ("label", "photos", "--examples", "examples", "--out", "labelled", "--no-gallery", f"--{action}")
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert "No space left on device" in err
+    assert "7 of 24 files are in place" in err
+    found = [path for folder in ("photos", "labelled") for path in (workplace / folder).rglob("*.png")]
+    assert {path.name: path.read_bytes() for path in found} == before
+    labels = (workplace / "labelled" / "labels.csv").read_bytes()
+    code, _, err = run(*arguments)
+    assert code == 0, err
+    assert "going on with that" in err
+    placed = {path.name: path.read_bytes() for path in (workplace / "labelled").rglob("*.png")}
+    assert placed == before
+    assert (workplace / "labelled" / "labels.csv").read_bytes() == labels, "the labels of moved pictures are kept"
+    assert len(list((workplace / "photos").rglob("*.png"))) == (24 if action == "copy" else 0)
+    assert not [name for name in tree(workplace / "labelled") if ".marginshot" in name]
+
+
+def test_a_move_cut_off_between_its_two_steps_is_completed(workplace, tmp_path):
+    source, target = workplace / "photos" / "red-2.png", workplace / "labelled" / "red" / "red-2.png"
+    target.parent.mkdir(parents=True)
+    os.link(source, target)
+    done = transfers.start_transfers([transfers.Transfer(source, target)], "move", workplace / "labelled")
+    assert done == transfers.Done(1, ())
+    assert target.is_file()
+    assert not source.exists()
+
+
+def test_moving_a_link_leaves_the_picture_it_points_to(workplace):
+    elsewhere = workplace / "elsewhere.png"
+    (workplace / "photos" / "red-2.png").rename(elsewhere)
+    link = workplace / "photos" / "red-2.png"
+    link.symlink_to(elsewhere)
+    target = workplace / "red" / "red-2.png"
+    transfers.start_transfers([transfers.Transfer(link, target)], "move", workplace)
+    assert target.read_bytes() == elsewhere.read_bytes()
+    assert not target.is_symlink()
+    assert not link.is_symlink()
+
+
+def test_a_class_that_cannot_be_a_folder(workplace, run):
+    (workplace / "known.csv").write_text("path,label\nred-2.png,a/b\nblue-2.png,c\n", encoding="utf-8")
+    code, _, err = run("label", "photos", "--examples", "known.csv", "--out", "labelled", "--copy")
+    assert code == 2
+    assert "The class 'a/b' cannot be the name of a folder" in err
+    assert not (workplace / "labelled").exists()
+
+
+def test_links_point_to_the_pictures(workplace, run):
+    arguments = ("label", "photos", "--examples", "examples", "--out", "labelled", "--no-gallery", "--link")
+    assert run(*arguments)[0] == 0
+    link = workplace / "labelled" / "red" / "red-2.png"
+    assert link.is_symlink()
+    assert link.resolve() == (workplace / "photos" / "red-2.png").resolve()
+    assert run(*arguments)[0] == 0
+
+
+def test_one_action_at_a_time(workplace, run):
+    code, _, err = run("label", "photos", "--examples", "examples", "--out", "labelled", "--copy", "--move")
+    assert code == 2
+    assert "choose one of --copy and --move" in err
+
+
+def test_reject_leaves_foreign_items_without_label(workplace, run, draw_picture):
+    for seed in range(6):
+        draw_picture(workplace / "photos" / f"yellow-{seed}.png", (240, 230, 30), 500 + seed)
+    arguments = ("label", "photos", "--examples", "examples", "--no-gallery", "--lose", "0.2")
+    assert run(*arguments, "--out", "plain")[0] == 0
+    assert run(*arguments, "--out", "strict", "--reject", "--copy")[0] == 0
+    plain, strict = (
+        {row["item"]: row for row in read(workplace / name / "labels.csv")} for name in ("plain", "strict")
+    )
+    yellow = [f"yellow-{seed}.png" for seed in range(6)]
+    assert {strict[item]["label"] for item in yellow} == {""}
+    assert {strict[item]["review"] for item in yellow} == {"none of the classes"}
+    assert "" not in {plain[item]["label"] for item in yellow}
+    assert not [name for name in tree(workplace / "strict") if "yellow" in name]
+
+
+def test_saved_planes_label_new_pictures_without_examples(workplace, run, draw_picture):
+    assert run("label", "photos", "--examples", "examples", "--out", "labelled", "--save", "model")[0] == 0
+    for colour in ("blue", "green", "red"):
+        draw_picture(workplace / "new" / f"{colour}.png", colour, 777)
+    shutil.rmtree(workplace / "examples")
+    code, _, err = run("apply", "model", "new", "--out", "new-labelled", "--copy")
+    assert code == 0, err
+    rows = read(workplace / "new-labelled" / "labels.csv")
+    assert [row["label"] for row in rows] == ["blue", "green", "red"]
+    assert (workplace / "new-labelled" / "green" / "green.png").is_file()
+
+
+def test_a_file_that_is_no_model(workplace, run):
+    (workplace / "model").write_text("nothing")
+    code, _, err = run("apply", "model", "photos", "--out", "labelled")
+    assert code == 2
+    assert "is not a model saved by `marginshot label --save`" in err
+
+
+TICKETS = [
+    ("my invoice is wrong again", "billing"),
+    ("the invoice total is wrong", ""),
+    ("wrong amount on my invoice", ""),
+    ("the app crashes at start", "bug"),
+    ("app crashes when I start it", ""),
+    ("crashes at start every time", ""),
+]
+
+
+def write_tickets(path: Path, rows=TICKETS) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "body", "topic"])
+        writer.writerows((number, body, topic) for number, (body, topic) in enumerate(rows, start=17))
+
+
+def test_a_table_of_texts_keeps_its_columns(workplace, run):
+    write_tickets(workplace / "tickets.csv")
+    code, _, err = run(
+        "label", "tickets.csv", "--text", "body", "--label", "topic", "--out", "done.csv", "--suggest", 2
+    )
+    assert code == 0, err
+    rows = read(workplace / "done.csv")
+    assert list(rows[0]) == ["id", "body", "topic", "probability", "runner_up", "review"]
+    assert [row["id"] for row in rows] == [str(number) for number in range(17, 23)]
+    assert [row["topic"] for row in rows] == ["billing"] * 3 + ["bug"] * 3
+    assert rows[0]["review"] == "example"
+    assert {path.name for path in workplace.glob("done*")} == {
+        "done.csv",
+        "done-gallery.html",
+        "done-suggestions.csv",
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--text", "nobody"), "tickets.csv has no column 'nobody'; it has id, body, topic"),
+        ((), "has no column 'embedding'; name the column of texts"),
+        (("--text", "body", "--copy"), "only pictures can go into class folders"),
+        (("--text", "body", "--export", "fiftyone"), "FiftyOne holds pictures"),
+        (("--text", "body", "--lose", "2"), "must lie between 0 and 1; got 2"),
+        (("--text", "body", "--examples", "examples"), "fill in some of these"),
+    ],
+)
+def test_bad_table_options(workplace, run, arguments, message):
+    write_tickets(workplace / "tickets.csv")
+    code, _, err = run("label", "tickets.csv", "--label", "topic", "--out", "done.csv", *arguments)
+    assert code == 2
+    assert message in err
+    assert not list(workplace.glob("done*"))
+
+
+def test_a_table_without_any_label(workplace, run):
+    write_tickets(workplace / "tickets.csv", [(body, "") for body, _ in TICKETS])
+    code, _, err = run("label", "tickets.csv", "--text", "body", "--label", "topic", "--out", "done.csv")
+    assert code == 2
+    assert "labelling needs examples of at least two classes; there is none" in err
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".npz"])
+def test_embeddings_in_and_a_table_out(workplace, run, suffix):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(3, 12))
+    y = np.repeat([0, 1, 2], 10)
+    X = (centres[y] + 0.2 * rng.normal(size=(30, 12))).astype(np.float32)
+    given = np.where(np.isin(np.arange(30), [0, 10, 20]), y, -1)
+    names = np.array(["ash", "oak", "yew"])
+    if suffix == ".npz":
+        np.savez(workplace / "trees.npz", X=X, y=given, classes=names)
+    else:
+        labels = [names[c] if c >= 0 else None for c in given]
+        pq.write_table(pa.table({"embedding": list(X), "y": labels}), workplace / "trees.parquet")
+    code, _, err = run("label", f"trees{suffix}", "--label", "y", "--out", "labels.parquet", "--no-gallery")
+    assert code == 0, err
+    table = pq.read_table(workplace / "labels.parquet").to_pydict()
+    assert list(table) == ["item", "y", "probability", "runner_up", "review"]
+    assert table["y"] == names[y].tolist()
+    assert table["item"][0] == "row 1"
+
+
+def test_our_columns_never_replace_the_users(workplace, run):
+    (workplace / "t.csv").write_text("body,label,review\na,x,keep\nb,y,\nc,,\n", encoding="utf-8")
+    code, _, err = run("label", "t.csv", "--text", "body", "--out", "done.csv")
+    assert code == 2
+    assert "has a column 'review' already" in err

@@ -1,0 +1,184 @@
+"""Labels, foreign items and suggestions on embeddings."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from marginshot.labelling import classify, label_embeddings, label_texts, load_model
+from marginshot.labelling.embedding_map import embedding_map
+from marginshot.labelling.exports import Export, write_export
+from marginshot.labelling.rejection import fit_rejection
+from marginshot.labelling.suggestions import suggest_rows
+
+
+@pytest.fixture
+def blobs():
+    """Four classes in 20 dimensions, 25 rows each; two examples of each of the first three."""
+    rng = np.random.default_rng(3)
+    centres = 2.0 * rng.normal(size=(4, 20))
+    y = np.repeat(np.arange(4), 25)
+    X = centres[y] + rng.normal(size=(100, 20))
+    labels = [""] * 100
+    for c, name in enumerate(["ash", "oak", "yew"]):
+        labels[25 * c] = labels[25 * c + 1] = name
+    return X, y, labels
+
+
+def test_given_labels_stay_and_the_rest_is_found(blobs):
+    X, y, labels = blobs
+    result = label_embeddings(X[:75], labels[:75], items=[f"tree {i}" for i in range(75)])
+    columns = result.columns()
+    assert columns["item"][3] == "tree 3"
+    assert columns["label"] == [["ash", "oak", "yew"][c] for c in y[:75]]
+    given = [place for place, review in enumerate(columns["review"]) if review == "example"]
+    assert given == [0, 1, 25, 26, 50, 51]
+    assert [columns["runner_up"][place] for place in given] == [""] * 6
+    assert result.counts() == {"ash": 25, "oak": 25, "yew": 25}
+
+
+def test_table_as_a_frame_and_as_html(blobs, tmp_path):
+    X, _, labels = blobs
+    result = label_embeddings(X, labels, items=["<b>&", *map(str, range(99))])
+    frame = result.to_pandas()
+    assert list(frame.columns) == ["item", "label", "probability", "runner_up", "review"]
+    assert "&lt;b&gt;&amp;" in result._repr_html_()
+    result.save(tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").read_text(encoding="utf-8").splitlines()[1].startswith("<b>&,ash,1.0,,example")
+
+
+def test_items_of_a_class_without_examples_are_foreign(blobs):
+    X, y, labels = blobs
+    result = label_embeddings(X, labels, reject=True)
+    stranger = np.array([label == "" for label in result.labels])
+    assert stranger[y == 3].mean() > 0.9
+    assert stranger[y < 3].mean() < 0.15
+    assert {result.reviews[row] for row in np.flatnonzero(stranger)} == {"none of the classes"}
+
+
+@pytest.mark.parametrize("lose", [0.05, 0.2])
+def test_the_share_lost_is_about_the_share_asked_for(lose):
+    lost = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        y = np.repeat(np.arange(5), 60)
+        X = rng.normal(size=(5, 30))[y] + rng.normal(size=(300, 30))
+        given = np.where(np.arange(300) % 60 < 5, y, -1)
+        rule, foreign = fit_rejection(X, given, 5, lose)
+        lost.append((foreign[given < 0].mean(), rule.foreign(X)[given < 0].mean()))
+    within, later = np.mean(lost, axis=0)
+    assert lose / 3 < later < 2 * lose
+    assert lose / 3 < within < 2.5 * lose
+
+
+def test_one_example_a_class_takes_the_least_alike_share(blobs):
+    X, y, _ = blobs
+    given = np.where(np.arange(100) % 25 == 0, y, -1)
+    _, foreign = fit_rejection(X, given, 4, 0.1)
+    assert foreign[given < 0].sum() == pytest.approx(0.1 * 96, abs=1)
+
+
+def test_suggestions_are_unlabelled_distinct_and_repeatable(blobs):
+    X, _, labels = blobs
+    result = label_embeddings(X, labels, suggest=12)
+    rows = list(result.answers.suggested)
+    assert len(set(rows)) == 12
+    assert all(labels[row] == "" for row in rows)
+    assert list(label_embeddings(X, labels, suggest=12).answers.suggested) == rows
+    assert result.suggestions()["item"][0] == f"row {rows[0] + 1}"
+
+
+def test_more_suggestions_than_items(blobs):
+    X, _, labels = blobs
+    assert len(label_embeddings(X, labels, suggest=500).answers.suggested) == 94
+
+
+def test_suggestions_spread_over_the_doubtful_groups():
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(4), 20)
+    X = 5.0 * np.eye(4)[group] + 0.1 * rng.normal(size=(80, 4))
+    probabilities = np.where(group[:, None] < 3, [0.5, 0.5], [1.0, 0.0])
+    probabilities[group == 1] = [0.7, 0.3]
+    rows = suggest_rows(X, probabilities, np.full(80, -1), 3)
+    # One from each doubtful group, none from the certain one; the least doubtful of the three comes last.
+    assert sorted(group[rows].tolist()) == [0, 1, 2]
+    assert group[rows[-1]] == 1
+
+
+def test_suggestions_among_copies_of_one_item():
+    rows = suggest_rows(np.ones((6, 3)), np.full((6, 2), 0.5), np.full(6, -1), 4)
+    assert len(set(rows.tolist())) == 4
+
+
+def test_a_saved_model_says_the_same_and_holds_no_pickle(blobs, tmp_path):
+    X, _, labels = blobs
+    result = label_embeddings(X, labels)
+    result.model.save(tmp_path / "model")
+    assert b"cpickle" not in (tmp_path / "model").read_bytes().lower()
+    loaded = load_model(tmp_path / "model")
+    fresh = X + 0.01
+    np.testing.assert_array_equal(loaded.label(fresh).probabilities, result.model.label(fresh).probabilities)
+    np.testing.assert_array_equal(loaded.label(fresh).foreign, result.model.label(fresh).foreign)
+    with pytest.raises(ValueError, match="fitted on 20 features; got 19"):
+        loaded.label(fresh[:, :-1])
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["a", "b"], "equal lengths; got 3 and 2"),
+        (["a", "A", ""], "have one name but for case"),
+        (["a", "", ""], "there is only 'a'"),
+        (["a", "b", "a"], "every item has a label"),
+    ],
+)
+def test_bad_labels(labels, message):
+    with pytest.raises(ValueError, match=message):
+        label_embeddings(np.eye(3), labels)
+
+
+def test_bad_embeddings():
+    with pytest.raises(ValueError, match="1 rows hold NaN or infinity, the first is row 2"):
+        label_embeddings([[0.0], [np.nan]], ["a", "b"])
+    with pytest.raises(ValueError, match="of one length"):
+        label_embeddings([[0.0], [1.0, 2.0]], ["a", "b"])
+
+
+def test_too_large_a_set_is_said_clearly(monkeypatch, blobs):
+    X, _, labels = blobs
+    monkeypatch.setattr(classify, "LARGEST_SET", 50)
+    with pytest.raises(ValueError, match=r"100 items are too many .* the limit of this solver is 50"):
+        label_embeddings(X, labels)
+
+
+def test_map_is_the_same_twice_and_places_everything(monkeypatch, blobs):
+    X, y, _ = blobs
+    monkeypatch.setattr("marginshot.labelling.embedding_map.LARGEST_MAP", 60)
+    points = embedding_map(X)
+    np.testing.assert_array_equal(points, embedding_map(X))
+    assert points.min() >= 0
+    assert points.max() <= 1
+    centres = np.array([points[y == c].mean(axis=0) for c in range(4)])
+    nearest = np.linalg.norm(points[:, None] - centres, axis=2).argmin(axis=1)
+    assert (nearest == y).mean() > 0.8
+    assert embedding_map(X[:3]).shape == (3, 2)
+
+
+def test_exports_of_texts(encoded, tmp_path):
+    result = label_texts(
+        ["late train", "train is late", "sweet cake", "cake <is> sweet"], ["travel", "", "food & co", ""]
+    )
+    for form in (Export.LABEL_STUDIO, Export.BULK):
+        write_export(result, form, tmp_path)
+    tasks = json.loads((tmp_path / "label-studio.json").read_text(encoding="utf-8"))
+    assert tasks[3]["data"] == {"text": "cake <is> sweet"}
+    prediction = tasks[3]["predictions"][0]
+    assert prediction["result"][0]["value"] == {"choices": ["food & co"]}
+    assert 0 < prediction["score"] <= 1
+    config = (tmp_path / "label-studio.xml").read_text(encoding="utf-8")
+    assert '<Choice value="food &amp; co"/>' in config
+    header, first, *_ = (tmp_path / "bulk.csv").read_text(encoding="utf-8").splitlines()
+    assert header == "text,x,y,color"
+    assert first.startswith("late train,")

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+Image = pytest.importorskip("PIL.Image", reason="pictures need the extra vision")
+
+from marginshot.labelling import label_images  # noqa: E402
+from marginshot.labelling.exports import Export, write_export  # noqa: E402
+from marginshot.labelling.pictures import UnreadableItemError, read_picture, thumbnail_uri  # noqa: E402
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "tiff"])
+@pytest.mark.parametrize("mode", ["RGB", "L"])
+def test_formats(tmp_path, suffix, mode):
+    path = tmp_path / f"p.{suffix}"
+    Image.new(mode, (20, 10), 200 if mode == "L" else (200, 10, 10)).save(path)
+    picture = read_picture(path)
+    assert (picture.mode, picture.size) == ("RGB", (20, 10))
+    assert abs(np.asarray(picture)[5, 5].astype(int) - ([200] * 3 if mode == "L" else [200, 10, 10])).max() < 6
+
+
+def test_exif_rotation(tmp_path):
+    picture = Image.new("RGB", (20, 10), "white")
+    picture.paste((255, 0, 0), (0, 0, 5, 10))
+    exif = Image.Exif()
+    exif[0x0112] = 6  # shown turned a quarter to the right: the left edge becomes the top
+    picture.save(tmp_path / "turned.png", exif=exif)
+    turned = read_picture(tmp_path / "turned.png")
+    assert turned.size == (10, 20)
+    assert np.asarray(turned)[2, 5].tolist() == [255, 0, 0]
+
+
+def test_transparency_lies_on_white(tmp_path):
+    Image.new("RGBA", (4, 4), (255, 0, 0, 0)).save(tmp_path / "clear.png")
+    assert np.asarray(read_picture(tmp_path / "clear.png"))[0, 0].tolist() == [255, 255, 255]
+    palette = Image.new("P", (4, 4), 0)
+    palette.save(tmp_path / "palette.png", transparency=0)
+    assert np.asarray(read_picture(tmp_path / "palette.png"))[0, 0].tolist() == [255, 255, 255]
+
+
+def test_sixteen_bits_are_scaled_not_clipped(tmp_path):
+    Image.fromarray(np.full((4, 4), 32768, dtype=np.uint16)).save(tmp_path / "deep.png")
+    assert abs(int(np.asarray(read_picture(tmp_path / "deep.png"))[0, 0, 0]) - 127) <= 1
+
+
+def test_half_a_file(tmp_path):
+    whole = tmp_path / "whole.jpg"
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (64, 64, 3), dtype=np.uint8)).save(whole)
+    half = tmp_path / "half.jpg"
+    half.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
+    with pytest.raises(UnreadableItemError, match="cannot be read as a picture"):
+        read_picture(half)
+
+
+def test_thumbnails_are_small(tmp_path):
+    Image.new("RGB", (2000, 1000), "navy").save(tmp_path / "large.jpg")
+    uri = thumbnail_uri(tmp_path / "large.jpg", 100)
+    assert uri.startswith("data:image/jpeg;base64,")
+    assert len(uri) < 4000
+
+
+def test_function_gallery_and_exports(workplace, encoded, tmp_path):
+    (workplace / "photos" / "red-2.png").rename(workplace / "photos" / "<script>alert(1)<img>.png")
+    result = label_images("photos", "examples", suggest=3)
+    page = tmp_path / "gallery.html"
+    result.write_gallery(page)
+    text = page.read_text(encoding="utf-8")
+    assert "<script>" not in text
+    assert "&lt;script&gt;alert(1)&lt;img&gt;.png" in text
+    assert "http" not in text.replace("http-equiv", "")
+    assert text.index('id="next"') < text.index('id="class-0"')
+    write_export(result, Export.FIFTYONE, tmp_path)
+    manifest = json.loads((tmp_path / "fiftyone" / "data.json").read_text(encoding="utf-8"))
+    labels = json.loads((tmp_path / "fiftyone" / "labels.json").read_text(encoding="utf-8"))
+    assert labels["classes"] == ["blue", "green", "red"]
+    assert set(manifest) == set(labels["labels"])
+    for key, path in manifest.items():
+        assert Path(path).is_file()
+        if "script" not in path:
+            assert labels["labels"][key]["label"] == Path(path).name.partition("-")[0]
+
+
+def test_a_copy_of_an_example_counts_once(workplace, encoded):
+    (workplace / "photos" / "copy.png").write_bytes((workplace / "examples" / "red" / "example-0.png").read_bytes())
+    result = label_images("photos", "examples")
+    assert int((result.answers.given >= 0).sum()) == 6
+    assert result.counts() == {"blue": 8, "green": 8, "red": 9}
+
+
+def test_gallery_goes_from_least_to_most_certain(workplace, encoded, tmp_path):
+    from marginshot.labelling import gallery
+
+    result = label_images("photos", "examples")
+    group = gallery._describe_group(result, range(24))
+    chances = [entry["probability"] for entry in group["shown"]]
+    assert chances == sorted(chances)
+
+
+def test_large_groups_are_thinned_but_keep_the_least_certain(workplace, encoded, monkeypatch):
+    from marginshot.labelling import gallery
+
+    monkeypatch.setattr(gallery, "LARGEST_GROUP", 10)
+    result = label_images("photos", "examples")
+    group = gallery._describe_group(result, range(24))
+    ordered = sorted(range(24), key=lambda row: result.probabilities[row])
+    assert group["n"] == 24
+    assert len(group["shown"]) == 10
+    assert [entry["item"] for entry in group["shown"][:5]] == [result.collection.items[row] for row in ordered[:5]]
+    assert group["shown"][-1]["item"] == result.collection.items[ordered[-1]]
