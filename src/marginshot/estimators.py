@@ -12,14 +12,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from marginshot import persistence
+from marginshot import large, persistence
 from marginshot.calibration import fit_platt, platt_probabilities
 from marginshot.kernels.functions import KernelFunction
-from marginshot.labels import encode_labels
 from marginshot.objectives.margin import MarginLoss, one_vs_rest
 from marginshot.priors import ESTIMATION_ROUNDS, estimate_shares, is_estimated, offsets, starting_prior
+from marginshot.progress import FitMonitor, warn_interrupted
+from marginshot.rows import ArrayRows
 from marginshot.settings import PAPER_LAMBDA2, Settings
 from marginshot.solvers.continuation import Path, follow_path
+from marginshot.solvers.primal import PrimalPath
 from marginshot.transforms import make_transform
 
 Array = NDArray[np.float64]
@@ -70,6 +72,17 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         A stage ends when the norm of the gradient in function space, sqrt(gᵀKg), is at most this.
     max_iter : int, default=500
         Iterations of one stage of one class; reaching it raises a ConvergenceWarning.
+    solver : {"auto", "dual", "primal"}, default="auto"
+        "dual" works on the kernel matrix, "primal" on the planes themselves, in blocks of rows, without ever copying
+        X. "auto" takes the cheaper one: the planes from about 1,000 rows on with a linear kernel, and from 5,000 on
+        with "rbf" and "poly", which the primal approximates by scikit-learn's Nystroem.
+    n_landmarks : int, default=500
+        Rows the approximation compares with; only for "rbf" and "poly" in the primal.
+    verbose : int, default=0
+        1 writes a line to standard error at each stage and every few seconds, 2 at each iteration.
+    callback : callable or None, default=None
+        Called at each iteration with a `marginshot.progress.FitProgress`. Raising KeyboardInterrupt in it acts as
+        Ctrl-C does: `fit` returns with the last complete stage and a warning.
 
     Attributes
     ----------
@@ -77,9 +90,10 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
     transduction_ : ndarray of shape (n_rows,)
         A label for every row of `fit`; given labels never change.
     label_distributions_ : ndarray of shape (n_rows, n_classes)
-        Probabilities behind ``transduction_``; certainty for the given labels.
+        Probabilities behind ``transduction_``; certainty for the given labels. Single precision in the primal, and left
+        out where it would be larger than 256 MB and a tenth of X.
     dual_coef_ : ndarray of shape (n_classes, n_rows)
-        α of each class.
+        α of each class, where the kernel matrix was used; (n_classes, n_landmarks) with an approximated kernel.
     coef_ : ndarray of shape (n_classes, n_features)
         The planes in transformed feature space; linear kernel only.
     intercept_ : ndarray of shape (n_classes,)
@@ -89,6 +103,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         Value of the objective at the end of each stage.
     n_iter_ : ndarray of shape (n_classes,)
         Iterations over all stages.
+    solver_ : {"dual", "primal"}
     n_features_in_ : int
 
     Examples
@@ -118,6 +133,10 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         feature_transform: Any = "cl2n",
         tol: float = 1e-4,
         max_iter: int = 500,
+        solver: str = "auto",
+        n_landmarks: int = 500,
+        verbose: int = 0,
+        callback: Any = None,
     ) -> None:
         self.lambda1 = lambda1
         self.lambda2 = lambda2
@@ -131,6 +150,10 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         self.feature_transform = feature_transform
         self.tol = tol
         self.max_iter = max_iter
+        self.solver = solver
+        self.n_landmarks = n_landmarks
+        self.verbose = verbose
+        self.callback = callback
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Solve for the planes of all classes on labelled and unlabelled rows together.
@@ -138,14 +161,21 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         Parameters
         ----------
         X : array of shape (n_rows, n_features)
-            Or the kernel matrix (n_rows, n_rows) with ``kernel="precomputed"``.
+            Or the kernel matrix (n_rows, n_rows) with ``kernel="precomputed"``. A memory-mapped array, a
+            `marginshot.rows.ParquetRows` and a Dask array of row blocks are read block by block.
         y : array of shape (n_rows,)
             Labels; −1 where unknown (among strings also None, NaN or "").
         """
         settings = self._settings()
+        large.check_options(self)
+        source = self._open(X, reset=True)
+        known = large.read_labels(source, y)
+        starting_prior(self.prior, len(known.classes))
+        if large.chooses_primal(self, source, len(known.classes)):
+            large.fit(self, source, known, settings)
+            return self
         X = self._check(X, reset=True)
-        self.classes_, codes = encode_labels(y, n_rows=len(X))
-        starting_prior(self.prior, len(self.classes_))
+        self.classes_ = known.classes
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
             raise ValueError(f'X must be a square kernel matrix with kernel="precomputed"; got shape {X.shape}.')
         self._transformer = None if self.kernel == "precomputed" else make_transform(self.feature_transform)
@@ -153,7 +183,8 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         self._kernel_function = None
         if self.kernel in ("rbf", "poly"):
             self._kernel_function = KernelFunction.fitted(settings, rows @ rows.T)
-        self._solve(self._kernel_matrix(rows, rows), codes, settings)
+        self._solve(self._kernel_matrix(rows, rows), known.codes(len(rows)), settings)
+        self.solver_ = "dual"
         # What a new row is compared with: the planes if there are any, else the rows of the expansion.
         self._rows = None if self.kernel in ("linear", "precomputed") else rows
         if self.kernel == "linear":
@@ -162,8 +193,17 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
 
     def _settings(self) -> Settings:
         parameters = self.get_params(deep=False)
-        del parameters["feature_transform"]
+        for name in ("feature_transform", "solver", "n_landmarks", "verbose", "callback"):
+            del parameters[name]
         return Settings(**parameters)
+
+    def _open(self, X: Any, *, reset: bool) -> large.Table:
+        """X as a table of row blocks: as it is where it is large, checked and converted where it is not."""
+        source = large.as_source(X)
+        if source is None:
+            return ArrayRows(self._check(X, reset=reset))
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        return source
 
     def _check(self, X: ArrayLike, *, reset: bool) -> NDArray[np.floating]:
         # float16 is widened: its sums overflow.
@@ -188,15 +228,21 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         ordered = gram[np.ix_(order, order)]
         labels = codes[support]
         shares = starting_prior(self.prior, len(self.classes_))
+        monitor = FitMonitor(self.verbose, self.callback, settings.lambda2, len(self.classes_))
         rounds = ESTIMATION_ROUNDS if is_estimated(self.prior) else 0
         for remaining in range(rounds, -1, -1):
-            path = _follow(ordered, labels, offsets(self.prior, shares), settings)
+            path = _follow(ordered, labels, offsets(self.prior, shares), settings, monitor)
             self._platt = fit_platt(path.scores[: len(support)], labels)
             log_odds = self._log_odds(path.scores, ~ordered.any(axis=1))
             probabilities = platt_probabilities(log_odds)
+            if path.interrupted:
+                break
             if remaining:
                 shares = estimate_shares(probabilities[len(support) :])
-        self._warn_unconverged(path, settings)
+        if path.interrupted:
+            warn_interrupted(settings.lambda2, path.objective.shape[1], stacklevel=3)
+        else:
+            self._warn_unconverged(path, settings)
         self.prior_, self.intercept_ = shares, offsets(self.prior, shares)
         self.dual_coef_ = np.empty((len(self.classes_), len(gram)))
         self.dual_coef_[:, order] = path.coef.T
@@ -206,6 +252,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         self.label_distributions_[order] = probabilities
         self.transduction_ = self.classes_[self.label_distributions_.argmax(axis=1)]
 
+    @large.lazy_on_dask
     def margins(self, X: ArrayLike) -> Array:
         """f of each class at each row, (n_rows, n_classes): Eq. (3) plus the offset. Zero is the separating plane."""
         return self._margins(X)[0]
@@ -213,7 +260,10 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
     def _margins(self, X: ArrayLike) -> tuple[Array, Any]:
         """Margins (n_rows, n_classes), and which rows have no kernel with any row of `fit`."""
         check_is_fitted(self)
-        X = self._check(X, reset=False)
+        return large.margins(self._open(X, reset=False), self._margins_of, len(self.classes_))
+
+    def _margins_of(self, X: NDArray[np.floating]) -> tuple[Array, Any]:
+        """The same for one block of checked rows."""
         rows = X if self._transformer is None else self._transformer.transform(X)
         if self.kernel == "linear":
             return rows @ self.coef_.T + self.intercept_, ~rows.any(axis=1)
@@ -227,6 +277,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         log_odds[empty] = 0.0
         return log_odds
 
+    @large.lazy_on_dask
     def decision_function(self, X: ArrayLike) -> Array:
         """Platt's log-odds A_c f_c + B_c, (n_rows, n_classes); with two classes those of the second, (n_rows,).
 
@@ -237,10 +288,12 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
             return 0.5 * (log_odds[:, 1] - log_odds[:, 0])  # the two problems mirror each other
         return log_odds
 
+    @large.lazy_on_dask
     def predict_proba(self, X: ArrayLike) -> Array:
         """Probability of each class at each row, (n_rows, n_classes), Platt-scaled and normalised over classes."""
         return platt_probabilities(self._log_odds(*self._margins(X)))
 
+    @large.lazy_on_dask
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Class of each row, (n_rows,), by the fitted planes, whatever the other rows are."""
         log_odds = self._log_odds(*self._margins(X))
@@ -264,7 +317,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
-    def _warn_unconverged(self, path: Path, settings: Settings) -> None:
+    def _warn_unconverged(self, path: Path | PrimalPath, settings: Settings) -> None:
         missed = np.argwhere(path.gradient_norm > settings.tol)
         if len(missed):
             c, stage = missed[0]
@@ -278,7 +331,9 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
             )
 
 
-def _follow(gram: Array, labels: NDArray[np.int64], class_offsets: Array, settings: Settings) -> Path:
+def _follow(
+    gram: Array, labels: NDArray[np.int64], class_offsets: Array, settings: Settings, monitor: FitMonitor
+) -> Path:
     """The λ2 sequence on a kernel matrix with the support rows first."""
     signs, weights = one_vs_rest(labels, len(class_offsets))
     return follow_path(
@@ -290,4 +345,5 @@ def _follow(gram: Array, labels: NDArray[np.int64], class_offsets: Array, settin
         lambda1=settings.lambda1,
         tol=settings.tol,
         max_iter=settings.max_iter,
+        on_iteration=monitor,
     )
