@@ -209,7 +209,7 @@ def test_accuracy_is_that_of_the_small_task_solver_and_near_the_bayes_rate():
         gains.append(right.mean() - np.mean(small.transduction_ == truth[sample]))
         gaps.append(np.mean(bayes_answers(X, centres) == truth) - right.mean())
     assert np.mean(gains) >= -0.01
-    assert np.mean(gaps) <= 0.03
+    assert np.mean(gaps) <= 0.04
 
 
 def test_accuracy_does_not_fall_on_tiled_real_features(shared_data):
