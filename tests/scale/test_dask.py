@@ -31,7 +31,7 @@ def task():
 def client():
     with (
         distributed.LocalCluster(
-            n_workers=3, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -53,12 +53,12 @@ def rows_from_file(path, X):
 
 
 def fit(X, y, **parameters):
-    return TransductiveMaxMarginClassifier(**({"lambda2": (0, 0.1, 1), "tol": 1e-3} | parameters)).fit(X, y)
+    return TransductiveMaxMarginClassifier(**({"lambda2": (0, 1), "tol": 1e-2} | parameters)).fit(X, y)
 
 
 @pytest.fixture(scope="module")
 def rows(client, task, tmp_path_factory):
-    return rows_from_file(tmp_path_factory.mktemp("rows") / "X.npy", task[0])
+    return rows_from_file(tmp_path_factory.mktemp("rows") / "X.npy", task[0]).persist()
 
 
 @pytest.fixture(scope="module")
@@ -69,12 +69,12 @@ def undisturbed(client, rows, task):
 def test_the_answer_is_that_of_one_machine(undisturbed, task):
     local = fit(*task)
     assert undisturbed.solver_ == "primal"
-    assert_allclose(undisturbed.coef_, local.coef_, atol=1e-3)
+    assert_allclose(undisturbed.coef_, local.coef_, atol=1e-2)
     assert_allclose(undisturbed.objective_, local.objective_, rtol=1e-5)
     labels = undisturbed.transduction_.compute()
-    assert np.mean(labels == local.transduction_) >= 0.999
+    assert np.mean(labels == local.transduction_) >= 0.995
     assert_array_equal(labels[task[1] >= 0], task[1][task[1] >= 0])
-    assert_allclose(undisturbed.label_distributions_.compute(), local.label_distributions_, atol=1e-3)
+    assert_allclose(undisturbed.label_distributions_.compute(), local.label_distributions_, atol=1e-2)
 
 
 def test_a_worker_killed_in_the_middle_changes_nothing(client, rows, task, undisturbed, tmp_path):
@@ -85,12 +85,11 @@ def test_a_worker_killed_in_the_middle_changes_nothing(client, rows, task, undis
             killed.append(next(iter(client.run(os.getpid).values())))
             os.kill(killed[0], signal.SIGKILL)
 
-    rows = rows.persist()
     clf = fit(rows, da.from_array(task[1], chunks=CHUNK), callback=kill_a_worker)
     assert killed
     assert_array_equal(clf.coef_, undisturbed.coef_)
     assert_array_equal(clf.transduction_.compute(), undisturbed.transduction_.compute())
-    client.wait_for_workers(3, timeout=60)  # the nanny has replaced it
+    client.wait_for_workers(2, timeout=60)  # the nanny has replaced it
 
 
 def test_nothing_of_the_size_of_the_rows_reaches_the_driver(client, rows, task, monkeypatch, tmp_path):
@@ -105,7 +104,7 @@ def test_nothing_of_the_size_of_the_rows_reaches_the_driver(client, rows, task, 
     monkeypatch.setattr(ours.dask, "compute", recording)
     clf = fit(rows, da.from_array(task[1], chunks=CHUNK))
     ours.write_labels(clf, tmp_path / "labels")
-    assert len(sizes) > 10
+    assert len(sizes) > 6
     assert max(sizes) < N_ROWS
     assert isinstance(clf.transduction_, da.Array)
 
@@ -167,7 +166,7 @@ def test_string_labels_in_another_chunking(client, rows, task, undisturbed):
 
 
 def test_kernels_are_approximated_on_the_workers(client, rows, task):
-    options = {"kernel": "rbf", "solver": "primal", "n_landmarks": 20, "tol": 1e-2}
+    options = {"kernel": "rbf", "solver": "primal", "n_landmarks": 20}
     clf = fit(rows, task[1], **options)
     local = fit(*task, **options)
     assert np.mean(clf.transduction_.compute() == local.transduction_) >= 0.99
