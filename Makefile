@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 .PHONY: demo test lint bench clean
 
 demo: $(VENV)/.core
-	$(BIN)/marginshot demo
+	$(BIN)/marginshot evaluate digits --shot 1 --shot 5 --methods fs-tmmc,fs-mmc,simpleshot,laplacianshot \
+		--way 5 --query 15 --tasks 10000 --seed 0 -j 2 --json result.json --report report.html
 
 test: lint
 	$(BIN)/python -m pytest

@@ -13,7 +13,8 @@ from scipy.stats import special_ortho_group
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
-from marginshot import TransductiveMaxMarginClassifier, platt_probabilities, solve_tasks
+from marginshot import PRESETS, TransductiveMaxMarginClassifier, platt_probabilities, solve_tasks
+from marginshot.calibration import probabilities_of
 from reference.scipy_fs_tmmc import label_queries
 from tasks_for_tests import blobs, from_bank
 
@@ -49,6 +50,10 @@ PARAMETERS = [
     {"prior": None},
     {"feature_transform": None},
     {"feature_transform": StandardScaler()},
+    {"prior": "estimate"},
+    {"n_neighbors": 4},
+    {"n_neighbors": 4, "kernel": "rbf"},
+    PRESETS["auto"],
 ]
 
 
@@ -59,15 +64,16 @@ def test_agrees_with_the_estimator(parameters):
     for s, label, q, score in zip(support, labels, query, scores, strict=True):
         y = np.concatenate((label, np.full(len(q), -1)))
         estimator = TransductiveMaxMarginClassifier(**parameters, **TIGHT).fit(np.concatenate((s, q)), y)
-        assert_allclose(platt_probabilities(score), estimator.label_distributions_[len(s) :], atol=1e-3)
+        probabilities = probabilities_of(estimator.calibration, score)
+        assert_allclose(probabilities, estimator.label_distributions_[len(s) :], atol=1e-3)
 
 
 @pytest.mark.parametrize("n_jobs", [2, 3])
-@pytest.mark.parametrize("prior", ["uniform", "estimate"])
-def test_threads_change_no_bit(n_jobs, prior):
+@pytest.mark.parametrize("preset", PRESETS)
+def test_threads_change_no_bit(n_jobs, preset):
     support, labels, query, _ = blobs(np.random.default_rng(3), n_tasks=37)
-    one = solve_tasks(support, labels, query, prior=prior)
-    assert_array_equal(solve_tasks(support, labels, query, prior=prior, n_jobs=n_jobs), one)
+    one = solve_tasks(support, labels, query, **PRESETS[preset])
+    assert_array_equal(solve_tasks(support, labels, query, n_jobs=n_jobs, **PRESETS[preset]), one)
 
 
 @few
@@ -194,6 +200,13 @@ BAD = {
     "precomputed": (lambda s, y, q: (s, y, q), {"kernel": "precomputed"}, "solve_tasks takes features"),
     "gamma": (lambda s, y, q: (s, y, q), {"gamma": "auto"}, "gamma must be \"scale\" or a number .* got 'auto'"),
     "max_iter": (lambda s, y, q: (s, y, q), {"max_iter": 0}, "max_iter must be a whole number of at least 1; got 0"),
+    "neighbours": (lambda s, y, q: (s, y, q), {"n_neighbors": -1}, "n_neighbors must be .* at least 0; got -1"),
+    "neighbours, no cl2n": (
+        lambda s, y, q: (s, y, q),
+        {"n_neighbors": 3, "feature_transform": None},
+        'n_neighbors=3 needs feature_transform="cl2n"',
+    ),
+    "calibration": (lambda s, y, q: (s, y, q), {"calibration": "beta"}, "calibration must be one of .* got 'beta'"),
     "transform": (lambda s, y, q: (s, y, q), {"feature_transform": "zca"}, "feature_transform must be .* got 'zca'"),
 }
 

@@ -43,6 +43,25 @@ def test_predict_on_the_fitted_rows_is_the_transduction(kernel):
     assert_allclose(clf.predict_proba(X)[unlabelled], clf.label_distributions_[unlabelled], atol=1e-9)
 
 
+def test_predict_on_the_fitted_rows_is_the_transduction_with_neighbours_too():
+    X, y, _ = digits()
+    clf = TransductiveMaxMarginClassifier.from_preset("auto").fit(X, y)
+    unlabelled = y == -1
+    assert_array_equal(clf.predict(X)[unlabelled], clf.transduction_[unlabelled])
+    assert_allclose(clf.predict_proba(X)[unlabelled], clf.label_distributions_[unlabelled], atol=1e-9)
+    assert_allclose(clf.predict_proba(X[:3]), clf.predict_proba(X)[:3])
+
+
+def test_presets():
+    assert TransductiveMaxMarginClassifier.from_preset("paper").get_params() == (
+        TransductiveMaxMarginClassifier().get_params()
+    )
+    clf = TransductiveMaxMarginClassifier.from_preset("auto", n_neighbors=3)
+    assert (clf.prior, clf.n_neighbors, clf.lambda2) == ("estimate", 3, "auto")
+    with pytest.raises(ValueError, match="preset must be one of paper, auto; got 'best'"):
+        TransductiveMaxMarginClassifier.from_preset("best")
+
+
 def test_given_labels_never_change():
     X, y, _ = digits()
     rng = np.random.default_rng(1)
@@ -145,6 +164,15 @@ def test_save_and_load(tmp_path, kernel):
     assert_array_equal(loaded.predict(X), clf.predict(X))
     assert loaded.get_params() == clf.get_params()
     assert [p.name for p in tmp_path.iterdir()] == ["model.npz"]
+
+
+def test_save_and_load_with_neighbours(tmp_path):
+    X, y, _ = digits()
+    clf = TransductiveMaxMarginClassifier.from_preset("auto").fit(X, y)
+    clf.save(tmp_path / "model.npz")
+    assert_array_equal(
+        TransductiveMaxMarginClassifier.load(tmp_path / "model.npz").predict_proba(X), clf.predict_proba(X)
+    )
 
 
 def test_what_cannot_be_saved_or_loaded_is_said(tmp_path):

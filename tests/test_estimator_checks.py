@@ -15,7 +15,8 @@ def expected_failures(estimator):
     [
         TransductiveMaxMarginClassifier(),
         TransductiveMaxMarginClassifier(lambda2=(0,)),
-        TransductiveMaxMarginClassifier(kernel="rbf", prior="estimate"),
+        TransductiveMaxMarginClassifier(kernel="rbf"),
+        TransductiveMaxMarginClassifier.from_preset("auto"),
     ],
     expected_failed_checks=expected_failures,
 )

@@ -27,7 +27,7 @@ entry_point = numba.njit(fastmath=_FAST_SUMS, error_model="numpy", nogil=True, c
 
 
 @contextmanager
-def announce_compilation(what: str, patience: float = 1.0) -> Iterator[None]:
+def announce_compilation(what: str, patience: float = 3.0) -> Iterator[None]:
     """Say that ``what`` is being compiled if the body takes longer than ``patience`` seconds.
 
     A cached entry point loads in a fraction of a second, so only a real compilation speaks.

@@ -1,6 +1,8 @@
-"""Platt scaling (paper, section 3.3): from the margins of a class to the probability of that class."""
+"""From margins to probabilities: Platt scaling as in the paper (section 3.3), or a softmax."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +12,46 @@ Array = NDArray[np.float64]
 
 _MAX_ITER = 50
 _TOL = 1e-9
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Scores A f + B of fitted margins f, and their probabilities.
+
+    Attributes
+    ----------
+    kind : {"platt", "softmax"}
+        Platt: A and B of each class are fitted on the support, a score is a log-odds and the σ of the scores are
+        normalised over classes. Softmax: A = log2(N) for all, B = 0, and the scores are logits: five support points
+        make a poor calibrator, and this one fits nothing and keeps the order of the margins.
+    slope, intercept : ndarray of shape (..., n_classes)
+    """
+
+    kind: str
+    slope: Array
+    intercept: Array
+
+    @classmethod
+    def fit(cls, kind: str, margins: Array, labels: NDArray[np.int64]) -> Calibration:
+        """Fit on the support's ``margins`` (..., n_support, n_classes) and ``labels`` (..., n_support)."""
+        if kind == "platt":
+            return cls(kind, *fit_platt(margins, labels))
+        shape = (*margins.shape[:-2], margins.shape[-1])
+        return cls(kind, np.full(shape, np.log2(margins.shape[-1])), np.zeros(shape))
+
+    def scores(self, margins: Array) -> Array:
+        """Scores (..., n_rows, n_classes) of ``margins`` of the same shape."""
+        return self.slope[..., None, :] * margins + self.intercept[..., None, :]
+
+    def probabilities(self, scores: Array) -> Array:
+        """Probabilities (..., n_rows, n_classes) of ``scores``."""
+        return probabilities_of(self.kind, scores)
+
+
+def probabilities_of(kind: str, scores: Array) -> Array:
+    """Probabilities (..., n_classes) of scores made by a calibration of this kind."""
+    probabilities: Array = platt_probabilities(scores) if kind == "platt" else softmax(scores, axis=-1)
+    return probabilities
 
 
 def fit_platt(margins: Array, labels: NDArray[np.int64]) -> tuple[Array, Array]:

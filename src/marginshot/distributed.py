@@ -22,7 +22,6 @@ from dask.delayed import Delayed, delayed
 from numpy.typing import NDArray
 
 from marginshot._files import atomic_path
-from marginshot.calibration import platt_probabilities
 from marginshot.labels import Labelled, encode_labels, unlabelled_rows
 from marginshot.passes import widened
 from marginshot.rows import Rows, Work, add, one_blas_thread, strips
@@ -202,9 +201,9 @@ def _label(model: Any, known: Labelled, start: int, block: Rows) -> tuple[NDArra
     with one_blas_thread():
         for first, strip in strips(block):
             part = slice(first, first + len(strip))
-            log_odds = model._log_odds(*model._margins_of(widened(strip)))
-            codes[part] = log_odds.argmax(axis=1)
-            distributions[part] = platt_probabilities(log_odds)
+            scores = model._scores(*model._margins_of(widened(strip)))
+            codes[part] = scores.argmax(axis=1)
+            distributions[part] = model._calibration.probabilities(scores)
     low, high = np.searchsorted(known.index, (start, start + len(block)))
     rows, labels = known.index[low:high] - start, known.labels[low:high]
     codes[rows] = labels

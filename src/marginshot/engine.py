@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -14,10 +15,12 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import ThreadpoolController
 
 from marginshot._validation import check_task_batch
-from marginshot.calibration import fit_platt, platt_probabilities
+from marginshot.calibration import Calibration
 from marginshot.kernels.grams import task_grams
-from marginshot.priors import ESTIMATION_ROUNDS, estimate_shares, is_estimated, offsets, starting_prior
+from marginshot.neighbours import check_neighbours
+from marginshot.priors import estimate_shares, is_estimated, offsets, starting_prior
 from marginshot.settings import Settings
+from marginshot.solvers.continuation import stage_tolerances
 from marginshot.transforms import make_transform
 
 Array = NDArray[np.float64]
@@ -52,13 +55,14 @@ def solve_tasks(
         Threads; None means 1, −1 all cores.
     **hyper_parameters
         ``lambda1``, ``lambda2``, ``gamma1``, ``gamma2``, ``prior``, ``kernel``, ``gamma``, ``degree``, ``coef0``,
-        ``tol``, ``max_iter``, as in `TransductiveMaxMarginClassifier`.
+        ``n_neighbors``, ``calibration``, ``tol``, ``max_iter``, as in `TransductiveMaxMarginClassifier`; a whole
+        preset is ``**marginshot.PRESETS["auto"]``.
 
     Returns
     -------
     ndarray of shape (n_tasks, n_query, N)
-        Platt's log-odds of each class. The largest is the answer; `marginshot.platt_probabilities` makes them
-        probabilities.
+        The largest is the answer. They are Platt's log-odds of each class, which `marginshot.platt_probabilities` makes
+        probabilities; with ``calibration="softmax"`` they are logits.
 
     Examples
     --------
@@ -77,8 +81,11 @@ def solve_tasks(
     if settings.kernel == "precomputed":
         raise ValueError('kernel="precomputed" is for TransductiveMaxMarginClassifier; solve_tasks takes features.')
     support, labels, query = check_task_batch(support, support_labels, query)
-    shares = starting_prior(settings.prior, int(labels.max()) + 1)
+    n_classes = int(labels.max()) + 1
+    settings = settings.for_classes(n_classes)
+    shares = starting_prior(settings.prior, n_classes)
     transformer = make_transform(feature_transform)
+    check_neighbours(settings, transformer)
     _load_solver()
     with _one_blas_thread():
         parts = Parallel(n_jobs=n_jobs, backend="threading")(
@@ -116,40 +123,40 @@ def _load_solver() -> None:
 def _solve_chunk(
     support: Array, labels: Labels, query: Array, shares: Array, transformer: Any, settings: Settings
 ) -> tuple[Array, Array]:
-    """Log-odds of the queries (T, m, N), and the gradient norms (T, N, stages) at which the solver stopped."""
-    grams = task_grams(support, query, transformer, settings)
+    """Scores of the queries (T, m, N), and the gradient norms (T, N, stages) at which the solver stopped."""
+    grams = task_grams(support, query, transformer, settings, len(shares))
     n_support = labels.shape[1]
-    shares = np.tile(shares, (len(labels), 1))
-    rounds = ESTIMATION_ROUNDS if is_estimated(settings.prior) else 0
-    for remaining in range(rounds, -1, -1):
-        scores, norms = _follow_paths(grams, labels, offsets(settings.prior, shares), settings)
-        slope, intercept = fit_platt(scores[:, :n_support], labels)
-        log_odds = slope[:, None] * scores[:, n_support:] + intercept[:, None]
-        # A query at the mean of the task has no direction: nothing speaks for any class.
-        log_odds[np.einsum("tii->ti", grams)[:, n_support:] == 0] = 0.0
-        if remaining:
-            shares = estimate_shares(platt_probabilities(log_odds))
-    return log_odds, norms
+    task_shares = np.tile(shares, (len(labels), 1))
+    if is_estimated(settings.prior):
+        convex, _ = _follow_paths(
+            grams, labels, offsets(settings.prior, task_shares), replace(settings, lambda2=(0.0,))
+        )
+        task_shares = estimate_shares(convex[:, n_support:])
+    margins, norms = _follow_paths(grams, labels, offsets(settings.prior, task_shares), settings)
+    scores = Calibration.fit(settings.calibration, margins[:, :n_support], labels).scores(margins[:, n_support:])
+    # A query at the mean of the task has no direction: nothing speaks for any class.
+    scores[np.einsum("tii->ti", grams)[:, n_support:] == 0] = 0.0
+    return scores, norms
 
 
 def _follow_paths(
     grams: NDArray[np.float32], labels: Labels, task_offsets: Array, settings: Settings
 ) -> tuple[Array, Array]:
     """Scores (T, M, N) of all rows, and gradient norms (T, N, stages)."""
-    from marginshot.solvers.continuation_compiled import follow_paths  # imports numba
+    from marginshot.engine_compiled import follow_paths  # imports numba
 
     (n_tasks, n_rows), n_classes = grams.shape[:2], task_offsets.shape[1]
     scores = np.empty((n_tasks, n_rows, n_classes))
-    norms = np.empty((n_tasks, n_classes, len(settings.lambda2)))
+    norms = np.empty((n_tasks, n_classes, len(settings.stages)))
     follow_paths(
         grams,
         labels,
         task_offsets,
-        np.asarray(settings.lambda2, dtype=np.float64),
+        np.array(settings.stages),
         float(settings.lambda1),
         float(settings.gamma1),
         float(settings.gamma2),
-        float(settings.tol),
+        stage_tolerances(settings.tol, len(settings.stages)),
         int(settings.max_iter),
         scores,
         norms,
@@ -158,13 +165,14 @@ def _follow_paths(
 
 
 def _warn_unconverged(norms: Array, settings: Settings) -> None:
-    missed = np.argwhere(norms > settings.tol)
+    tolerances = stage_tolerances(settings.tol, len(settings.stages))
+    missed = np.argwhere(norms > tolerances)
     if len(missed):
         task, c, stage = missed[0]
         warnings.warn(
             f"{len(np.unique(missed[:, 0]))} of {len(norms)} tasks did not converge within "
-            f"max_iter={settings.max_iter}; the first is task {task}: class {c}, lambda2={settings.lambda2[stage]:g}, "
-            f"gradient norm {norms[task, c, stage]:.2g} > tol={settings.tol:g}.",
+            f"max_iter={settings.max_iter}; the first is task {task}: class {c}, lambda2={settings.stages[stage]:g}, "
+            f"gradient norm {norms[task, c, stage]:.2g} > {tolerances[stage]:g}. Raise max_iter or tol.",
             ConvergenceWarning,
             stacklevel=3,
         )

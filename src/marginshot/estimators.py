@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,14 +14,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from marginshot import large, persistence
-from marginshot.calibration import fit_platt, platt_probabilities
+from marginshot.calibration import Calibration
 from marginshot.kernels.functions import KernelFunction
+from marginshot.neighbours import NeighbourSmoothing, check_neighbours, neighbour_weight
 from marginshot.objectives.margin import MarginLoss, one_vs_rest
-from marginshot.priors import ESTIMATION_ROUNDS, estimate_shares, is_estimated, offsets, starting_prior
+from marginshot.priors import estimate_shares, is_estimated, offsets, starting_prior
 from marginshot.progress import FitMonitor, warn_interrupted
 from marginshot.rows import ArrayRows
-from marginshot.settings import PAPER_LAMBDA2, Settings
-from marginshot.solvers.continuation import Path, follow_path
+from marginshot.settings import PAPER_LAMBDA2, PRESETS, Settings
+from marginshot.solvers.continuation import Path, follow_path, stage_tolerances
 from marginshot.solvers.primal import PrimalPath
 from marginshot.transforms import make_transform
 
@@ -35,7 +37,8 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         λ1/2 αᵀKα + 1/n Σ_labelled w_i/γ1 log(1 + exp(γ1 (1 − y_i f_i))) + λ2/m Σ_unlabelled exp(−γ2 f_i²)
 
     along a growing λ2: the unlabelled rows push the separating plane out of dense regions. Scores become probabilities
-    by Platt scaling on the labelled rows. ``lambda2=(0,)``, or a ``y`` with nothing unlabelled, gives FS-MMC.
+    by Platt scaling on the labelled rows. ``lambda2=(0,)``, or a ``y`` with nothing unlabelled, gives FS-MMC. The
+    defaults are the paper's; `from_preset` ("auto") is the better choice for unbalanced or many classes.
 
     `fit` is where the unlabelled rows are used together; `predict` is inductive: it applies the fitted planes row by
     row. On the unlabelled rows of `fit` it gives the labels of ``transduction_``.
@@ -46,8 +49,9 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
     ----------
     lambda1 : float, default=0.04
         Weight of the squared norm of f (λ1).
-    lambda2 : sequence of float, default=(0, 1e-5, 1e-3, 0.1, 1)
-        The growing weights of the unlabelled rows (λ2), each stage started from the last. ``(0,)`` gives FS-MMC.
+    lambda2 : sequence of float or "auto", default=(0, 1e-5, 1e-3, 0.1, 1)
+        The growing weights of the unlabelled rows (λ2), each stage started from the last. ``(0,)`` gives FS-MMC;
+        "auto" ends at min(1, 5/n_classes).
     gamma1 : float, default=20
         Sharpness of the smoothed hinge (γ1).
     gamma2 : float, default=2
@@ -55,7 +59,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
     prior : {"uniform", "estimate"}, array of shape (n_classes,), or None, default="uniform"
         Share π of each class among the unlabelled rows, in the order of ``classes_``. Sets the offset 2π − 1, which the
         paper's equations leave out and without which the method does not work; None gives the equations as printed.
-        "estimate" re-estimates π from the answers.
+        "estimate" finds π in the task itself; see `marginshot.priors`.
     kernel : {"linear", "rbf", "poly", "precomputed"} or callable, default="linear"
         With "precomputed", `fit` takes the (n_rows, n_rows) kernel matrix and `predict` the kernel between new rows and
         those of `fit`; no transform is applied. A callable takes (a, D) and (b, D) and returns (a, b).
@@ -65,11 +69,16 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         Degree of "poly".
     coef0 : float, default=1
         Constant of "poly".
+    n_neighbors : int, default=0
+        Average each row with this many nearest neighbours before the planes are fitted; see `marginshot.neighbours`.
+    calibration : {"platt", "softmax"}, default="platt"
+        How margins become probabilities: Platt scaling on the labelled rows, or a softmax of log2(n_classes) · f.
     feature_transform : {"cl2n", None} or transformer, default="cl2n"
         "cl2n" centres on the mean of labelled and unlabelled rows and scales to unit length; new rows use the stored
         mean. None leaves the rows as they are; a scikit-learn transformer is cloned and fitted on all rows.
     tol : float, default=1e-4
-        A stage ends when the norm of the gradient in function space, sqrt(gᵀKg), is at most this.
+        The first and the last stage end when the norm of the gradient in function space, sqrt(gᵀKg), is at most this;
+        those between, which only lead on, at ten times as much.
     max_iter : int, default=500
         Iterations of one stage of one class; reaching it raises a ConvergenceWarning.
     solver : {"auto", "dual", "primal"}, default="auto"
@@ -130,6 +139,8 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         gamma: Any = "scale",
         degree: int = 3,
         coef0: float = 1.0,
+        n_neighbors: int = 0,
+        calibration: str = "platt",
         feature_transform: Any = "cl2n",
         tol: float = 1e-4,
         max_iter: int = 500,
@@ -147,6 +158,8 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.n_neighbors = n_neighbors
+        self.calibration = calibration
         self.feature_transform = feature_transform
         self.tol = tol
         self.max_iter = max_iter
@@ -170,6 +183,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         large.check_options(self)
         source = self._open(X, reset=True)
         known = large.read_labels(source, y)
+        settings = settings.for_classes(len(known.classes))
         starting_prior(self.prior, len(known.classes))
         if large.chooses_primal(self, source, len(known.classes)):
             large.fit(self, source, known, settings)
@@ -179,7 +193,13 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
             raise ValueError(f'X must be a square kernel matrix with kernel="precomputed"; got shape {X.shape}.')
         self._transformer = None if self.kernel == "precomputed" else make_transform(self.feature_transform)
+        check_neighbours(settings, self._transformer)
         rows = X if self._transformer is None else self._transformer.fit_transform(X)
+        self._smoothing = None
+        if self.n_neighbors:
+            weight = neighbour_weight(len(known.index), len(self.classes_))
+            self._smoothing = NeighbourSmoothing(self.n_neighbors, weight)
+            rows = self._smoothing.fit_transform(rows)
         self._kernel_function = None
         if self.kernel in ("rbf", "poly"):
             self._kernel_function = KernelFunction.fitted(settings, rows @ rows.T)
@@ -228,19 +248,15 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         ordered = gram[np.ix_(order, order)]
         labels = codes[support]
         shares = starting_prior(self.prior, len(self.classes_))
-        monitor = FitMonitor(self.verbose, self.callback, settings.lambda2, len(self.classes_))
-        rounds = ESTIMATION_ROUNDS if is_estimated(self.prior) else 0
-        for remaining in range(rounds, -1, -1):
-            path = _follow(ordered, labels, offsets(self.prior, shares), settings, monitor)
-            self._platt = fit_platt(path.scores[: len(support)], labels)
-            log_odds = self._log_odds(path.scores, ~ordered.any(axis=1))
-            probabilities = platt_probabilities(log_odds)
-            if path.interrupted:
-                break
-            if remaining:
-                shares = estimate_shares(probabilities[len(support) :])
+        if is_estimated(self.prior):
+            convex = _follow(ordered, labels, offsets(self.prior, shares), replace(settings, lambda2=(0.0,)))
+            shares = estimate_shares(convex.scores[len(support) :])
+        monitor = FitMonitor(self.verbose, self.callback, settings.stages, len(self.classes_))
+        path = _follow(ordered, labels, offsets(self.prior, shares), settings, monitor)
+        self._calibration = Calibration.fit(self.calibration, path.scores[: len(support)], labels)
+        probabilities = self._calibration.probabilities(self._scores(path.scores, ~ordered.any(axis=1)))
         if path.interrupted:
-            warn_interrupted(settings.lambda2, path.objective.shape[1], stacklevel=3)
+            warn_interrupted(settings.stages, path.objective.shape[1], stacklevel=3)
         else:
             self._warn_unconverged(path, settings)
         self.prior_, self.intercept_ = shares, offsets(self.prior, shares)
@@ -259,45 +275,47 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
 
     def _margins(self, X: ArrayLike) -> tuple[Array, Any]:
         """Margins (n_rows, n_classes), and which rows have no kernel with any row of `fit`."""
-        check_is_fitted(self)
         return large.margins(self._open(X, reset=False), self._margins_of, len(self.classes_))
 
     def _margins_of(self, X: NDArray[np.floating]) -> tuple[Array, Any]:
         """The same for one block of checked rows."""
         rows = X if self._transformer is None else self._transformer.transform(X)
+        if self._smoothing is not None:
+            rows = self._smoothing.transform(rows)
+        return self._margins_of_transformed(rows)
+
+    def _margins_of_transformed(self, rows: NDArray[np.floating]) -> tuple[Array, Any]:
         if self.kernel == "linear":
             return rows @ self.coef_.T + self.intercept_, ~rows.any(axis=1)
         kernel = self._kernel_matrix(rows, self._rows)
         return kernel @ self.dual_coef_.T + self.intercept_, ~kernel.any(axis=1)
 
-    def _log_odds(self, margins: Array, empty: Any) -> Array:
-        """Platt's log-odds; zero for every class where nothing speaks for any."""
-        slope, intercept = self._platt
-        log_odds: Array = slope * margins + intercept
-        log_odds[empty] = 0.0
-        return log_odds
+    def _scores(self, margins: Array, empty: Any) -> Array:
+        """Calibrated scores (n_rows, n_classes); zero for every class where nothing speaks for any."""
+        scores = self._calibration.scores(margins)
+        scores[empty] = 0.0
+        return scores
 
     @large.lazy_on_dask
     def decision_function(self, X: ArrayLike) -> Array:
-        """Platt's log-odds A_c f_c + B_c, (n_rows, n_classes); with two classes those of the second, (n_rows,).
+        """Calibrated scores (n_rows, n_classes); with two classes the second's, (n_rows,). The largest is the answer.
 
-        The largest is the class that `predict` answers. The bare f_c are given by `margins`.
+        Under Platt scaling they are the log-odds A_c f_c + B_c. The bare f_c are given by `margins`.
         """
-        log_odds = self._log_odds(*self._margins(X))
+        scores = self._scores(*self._margins(X))
         if len(self.classes_) == 2:
-            return 0.5 * (log_odds[:, 1] - log_odds[:, 0])  # the two problems mirror each other
-        return log_odds
+            return 0.5 * (scores[:, 1] - scores[:, 0])  # the two problems mirror each other
+        return scores
 
     @large.lazy_on_dask
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Probability of each class at each row, (n_rows, n_classes), Platt-scaled and normalised over classes."""
-        return platt_probabilities(self._log_odds(*self._margins(X)))
+        """Probability of each class at each row, (n_rows, n_classes)."""
+        return self._calibration.probabilities(self._scores(*self._margins(X)))
 
     @large.lazy_on_dask
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Class of each row, (n_rows,), by the fitted planes, whatever the other rows are."""
-        log_odds = self._log_odds(*self._margins(X))
-        return np.asarray(self.classes_[log_odds.argmax(axis=1)])
+        return np.asarray(self.classes_[self._scores(*self._margins(X)).argmax(axis=1)])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write planes, mean, classes and settings to an ``.npz`` file without pickle, for `load`."""
@@ -305,12 +323,27 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         persistence.save(self, path)
 
     @classmethod
+    def from_preset(cls, preset: str, **parameters: Any) -> Self:
+        """An unfitted classifier with the parameters of a preset, "paper" or "auto", and any others given here.
+
+        Examples
+        --------
+        >>> TransductiveMaxMarginClassifier.from_preset("auto", lambda1=0.1)
+        TransductiveMaxMarginClassifier(calibration='softmax', lambda1=0.1,
+                                        lambda2='auto', n_neighbors=8,
+                                        prior='estimate')
+        """
+        if preset not in PRESETS:
+            raise ValueError(f"preset must be one of {', '.join(PRESETS)}; got {preset!r}.")
+        return cls(**(PRESETS[preset] | parameters))
+
+    @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read an estimator written by `save`; it predicts as before, and has no ``transduction_``."""
         return persistence.load(cls, path)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_platt")
+        return hasattr(self, "_calibration")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -318,13 +351,14 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         return tags
 
     def _warn_unconverged(self, path: Path | PrimalPath, settings: Settings) -> None:
-        missed = np.argwhere(path.gradient_norm > settings.tol)
+        tolerances = stage_tolerances(settings.tol, len(settings.stages))
+        missed = np.argwhere(path.gradient_norm > tolerances)
         if len(missed):
             c, stage = missed[0]
             others = f" Nor did {len(missed) - 1} other stages of {path.gradient_norm.size}." if len(missed) > 1 else ""
             warnings.warn(
-                f"Class {self.classes_[c]} did not converge at lambda2={settings.lambda2[stage]:g}: gradient norm "
-                f"{path.gradient_norm[c, stage]:.2g} > tol={settings.tol:g} after {path.n_iter[c, stage]} iterations."
+                f"Class {self.classes_[c]} did not converge at lambda2={settings.stages[stage]:g}: gradient norm "
+                f"{path.gradient_norm[c, stage]:.2g} > {tolerances[stage]:g} after {path.n_iter[c, stage]} iterations."
                 f"{others} Raise max_iter (now {settings.max_iter}) or tol.",
                 ConvergenceWarning,
                 stacklevel=4,
@@ -332,14 +366,14 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
 
 
 def _follow(
-    gram: Array, labels: NDArray[np.int64], class_offsets: Array, settings: Settings, monitor: FitMonitor
+    gram: Array, labels: NDArray[np.int64], class_offsets: Array, settings: Settings, monitor: FitMonitor | None = None
 ) -> Path:
     """The λ2 sequence on a kernel matrix with the support rows first."""
     signs, weights = one_vs_rest(labels, len(class_offsets))
     return follow_path(
         gram,
         lambda lambda2: MarginLoss(signs, weights, settings.gamma1, settings.gamma2, lambda2),
-        settings.lambda2,
+        settings.stages,
         n_support=len(labels),
         offsets=class_offsets,
         lambda1=settings.lambda1,

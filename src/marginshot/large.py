@@ -6,8 +6,8 @@ and the objective, a sum over rows, is evaluated block by block. Nothing of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from marginshot.calibration import fit_platt, platt_probabilities
+from marginshot.calibration import Calibration
 from marginshot.kernels.functions import KernelFunction
 from marginshot.labels import Labelled, encode_labels
+from marginshot.neighbours import NeighbourSmoothing, check_neighbours, neighbour_weight
 from marginshot.objectives.margin import MarginLoss, one_vs_rest
-from marginshot.passes import QueryPass, RowMap, SharesPass, SupportPass, VariancePass, column_sums, widened
-from marginshot.priors import ESTIMATION_ROUNDS, estimate_shares, is_estimated, offsets, starting_prior
+from marginshot.passes import QueryPass, RowMap, SupportPass, VariancePass, column_sums, widened
+from marginshot.priors import estimate_shares, is_estimated, offsets, starting_prior
 from marginshot.progress import FitMonitor, warn_interrupted
 from marginshot.rows import ArrayRows, ParquetRows, Rows, strips
 from marginshot.settings import Settings
@@ -44,6 +45,8 @@ EXACT_KERNEL_ROWS = 5_000
 _TYPICAL_ITERATIONS = 100
 # A table of kernel features up to this size is computed once and kept; a larger one is computed in every pass.
 _KEPT_BYTES = 2 * 2**30
+# Queries from which an estimated prior is taken.
+_SHARES_SAMPLE = 10_000
 # `label_distributions_` is left out where it would be larger than this and than a tenth of X.
 _DISTRIBUTIONS_BYTES = 256 * 2**20
 
@@ -91,11 +94,11 @@ def lazy_on_dask(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def wrapper(estimator: Classifier, X: Any) -> Any:
+        check_is_fitted(estimator)
         if not is_dask(X):
             return method(estimator, X)
         from marginshot.distributed import map_rows
 
-        check_is_fitted(estimator)
         return map_rows(estimator, method.__name__, X)
 
     return wrapper
@@ -105,6 +108,10 @@ def chooses_primal(estimator: Classifier, source: Table, n_classes: int) -> bool
     """Whether the planes are the cheaper unknowns, or the only possible ones, or asked for."""
     possible = estimator.kernel in ("linear", "rbf", "poly") if isinstance(estimator.kernel, str) else False
     blocks_only = not isinstance(source, ArrayRows)
+    if blocks_only and estimator.n_neighbors:
+        raise ValueError(
+            f"n_neighbors={estimator.n_neighbors} needs X in memory; got a {type(source).__name__}. Set n_neighbors=0."
+        )
     if estimator.solver == "primal" or blocks_only:
         if not possible:
             raise ValueError(
@@ -129,21 +136,27 @@ def fit(estimator: Classifier, source: Table, known: Labelled, settings: Setting
 
     Nothing is set if it fails. Ctrl-C leaves the last complete stage; a second one leaves it without transduction.
     """
-    row_map = RowMap(_fit_transformer(estimator.feature_transform, source))
-    table, table_map, kernel_function = source, row_map, None
+    transformer = _fit_transformer(estimator.feature_transform, source)
+    check_neighbours(settings, transformer)
+    rows, row_map, smoothing, kernel_function = source, RowMap(transformer), None, None
+    if settings.n_neighbors:
+        smoothing, rows = _smooth(source, row_map, known, settings)
+        row_map = RowMap()
+    table, table_map = rows, row_map
     if estimator.kernel != "linear":
-        row_map, kernel_function = _approximate_kernel(row_map, source, known.index, settings, estimator.n_landmarks)
-        table, table_map = _keep_kernel_features(source, row_map)
-    monitor = FitMonitor(estimator.verbose, estimator.callback, settings.lambda2, len(known.classes))
-    solution = _Problem(table, table_map, known, settings).solve(estimator.prior, monitor)
+        row_map, kernel_function = _approximate_kernel(row_map, rows, known.index, settings, estimator.n_landmarks)
+        table, table_map = _keep_kernel_features(rows, row_map)
+    monitor = FitMonitor(estimator.verbose, estimator.callback, settings.stages, len(known.classes))
+    solution = _Problem(table, table_map, known, settings).solve(monitor)
     for stale in ("dual_coef_", "coef_", "transduction_", "label_distributions_"):
         estimator.__dict__.pop(stale, None)
     estimator.__dict__.update(_learned(solution, row_map, kernel_function, known))
+    estimator._transformer, estimator._smoothing = transformer, smoothing
     if solution.path.interrupted:
-        warn_interrupted(settings.lambda2, solution.path.objective.shape[1], stacklevel=3)
+        warn_interrupted(settings.stages, solution.path.objective.shape[1], stacklevel=3)
     else:
         estimator._warn_unconverged(solution.path, settings)
-    _set_transduction(estimator, source, known)
+    _set_transduction(estimator, rows, known)
 
 
 def _learned(
@@ -158,8 +171,7 @@ def _learned(
         "objective_": path.objective,
         "n_iter_": path.n_iter.sum(axis=1),
         "solver_": "primal",
-        "_platt": solution.platt,
-        "_transformer": row_map.transformer,
+        "_calibration": solution.calibration,
         "_kernel_function": kernel_function,
         "_rows": None,
     }
@@ -186,7 +198,8 @@ def margins(source: Table, margins_of: Callable[[Rows], tuple[Array, Any]], n_cl
 
 
 def _set_transduction(estimator: Classifier, source: Table, known: Labelled) -> None:
-    """Label every row; on Dask blocks only when asked for, where the blocks are."""
+    """Label every row, smoothed already where that is done; on Dask blocks only when asked for, where they are."""
+    margins_of = estimator._margins_of if estimator._smoothing is None else estimator._margins_of_transformed
     if not isinstance(source, ArrayRows | ParquetRows):
         estimator.transduction_, estimator.label_distributions_ = source.label(estimator, known)
         return
@@ -199,10 +212,10 @@ def _set_transduction(estimator: Classifier, source: Table, known: Labelled) -> 
     def work(start: int, block: Rows) -> tuple[Array, ...]:
         for first, strip in strips(block):
             part = slice(start + first, start + first + len(strip))
-            log_odds = estimator._log_odds(*estimator._margins_of(widened(strip)))
-            codes[part] = log_odds.argmax(axis=1)
+            scores = estimator._scores(*margins_of(widened(strip)))
+            codes[part] = scores.argmax(axis=1)
             if distributions is not None:
-                distributions[part] = platt_probabilities(log_odds)
+                distributions[part] = estimator._calibration.probabilities(scores)
         return ()
 
     source.accumulate(work)
@@ -232,6 +245,14 @@ def _fit_transformer(feature_transform: Any, source: Table) -> Any:
             '"cl2n", or transform X yourself and use None.'
         )
     return transformer
+
+
+def _smooth(
+    source: Table, row_map: RowMap, known: Labelled, settings: Settings
+) -> tuple[NeighbourSmoothing, ArrayRows]:
+    """Rows averaged with their neighbours: a table of its own, and a search among all pairs of rows."""
+    smoothing = NeighbourSmoothing(settings.n_neighbors, neighbour_weight(len(known.index), len(known.classes)))
+    return smoothing, ArrayRows(smoothing.fit_transform(row_map(source.take(np.arange(source.shape[0])))))
 
 
 def _approximate_kernel(
@@ -282,7 +303,7 @@ class _Solution:
     path: PrimalPath
     shares: Array
     intercept: Array
-    platt: tuple[Array, Array]
+    calibration: Calibration
 
 
 class _Problem:
@@ -294,45 +315,41 @@ class _Problem:
         self._n_query = table.shape[0] - len(known.index)
         self._signs, self._weights = one_vs_rest(known.labels, len(known.classes))
 
-    def solve(self, prior: Any, monitor: FitMonitor) -> _Solution:
-        """The λ2 sequence, and again with the shares re-estimated where ``prior`` says so."""
+    def solve(self, monitor: FitMonitor) -> _Solution:
+        """The λ2 sequence, with the shares first estimated where the prior says so."""
+        prior = self._settings.prior
         shares = starting_prior(prior, len(self._known.classes))
-        solution = self._follow(prior, shares, monitor)
-        for _ in range(ESTIMATION_ROUNDS if is_estimated(prior) else 0):
-            if solution.path.interrupted:
-                break
-            try:
-                solution = self._follow(prior, self._estimate_shares(solution), monitor)
-            except KeyboardInterrupt:
-                # The round before is complete, and stands.
-                return replace(solution, path=replace(solution.path, interrupted=True))
-        return solution
+        if is_estimated(prior):
+            convex = self._follow((0.0,), offsets(prior, shares))
+            shares = estimate_shares(self._margins(self._sample(), convex.coef, offsets(prior, shares)))
+        intercept = offsets(prior, shares)
+        path = self._follow(self._settings.stages, intercept, monitor)
+        margins = self._margins(self._support.X, path.coef, intercept)
+        calibration = Calibration.fit(self._settings.calibration, margins, self._known.labels)
+        return _Solution(path, shares, intercept, calibration)
 
-    def _estimate_shares(self, solution: _Solution) -> Array:
-        if not self._n_query:
-            return solution.shares
-        shares_pass = SharesPass(
-            self._row_map, solution.path.coef, solution.intercept, solution.platt, self._known.index
-        )
-        (total,) = self._table.accumulate(shares_pass)
-        return estimate_shares(total[None] / self._n_query)
+    def _sample(self) -> Rows:
+        """Queries spread evenly over the table, enough to know their classes' shares to half a percent."""
+        queries = np.unique(np.linspace(0, self._n_query - 1, min(self._n_query, _SHARES_SAMPLE)).astype(np.int64))
+        # The k-th query is row k + the number of support rows before it.
+        before = self._known.index - np.arange(len(self._known.index))
+        return self._table.take(queries + np.searchsorted(before, queries, side="right"))
 
-    def _follow(self, prior: Any, shares: Array, monitor: FitMonitor) -> _Solution:
-        settings, intercept = self._settings, offsets(prior, shares)
-        path = follow_primal_path(
+    def _margins(self, block: Rows, planes: Array, intercept: Array) -> Array:
+        parts = [self._row_map(strip) @ planes for _, strip in strips(block)]
+        return np.concatenate([np.zeros((0, len(intercept))), *parts]) + intercept
+
+    def _follow(self, stages: Sequence[float], intercept: Array, monitor: FitMonitor | None = None) -> PrimalPath:
+        settings = self._settings
+        return follow_primal_path(
             lambda value: self._evaluate_at(value, intercept),
-            settings.lambda2,
-            np.zeros((self._width(), len(shares))),
+            stages,
+            np.zeros((self._row_map(self._support.X[:1]).shape[1], len(intercept))),
             lambda1=settings.lambda1,
             tol=settings.tol,
             max_iter=settings.max_iter,
             on_iteration=monitor,
         )
-        margins = np.concatenate([self._row_map(strip) @ path.coef for _, strip in strips(self._support.X)]) + intercept
-        return _Solution(path, shares, intercept, fit_platt(margins, self._known.labels))
-
-    def _width(self) -> int:
-        return int(self._row_map(self._support.X[:1]).shape[1])
 
     def _evaluate_at(self, lambda2: float, intercept: Array) -> Evaluate:
         settings, nothing = self._settings, np.zeros((0, len(intercept)))

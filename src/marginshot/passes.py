@@ -1,4 +1,4 @@
-"""What is done to each block of rows of one big task: checks, sums for the transform, loss and gradient, class shares.
+"""What is done to each block of rows of one big task: checks, sums for the transform, loss and gradient.
 
 Every pass is a small picklable object: it runs in a thread beside the array, or on a worker that holds the block.
 """
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.calibration import platt_probabilities
 from marginshot.objectives.margin import MarginLoss
 from marginshot.rows import Rows, strips
 
@@ -148,33 +147,6 @@ class QueryPass:
             value += strip_value
             gradient += (slope.T @ rows).T
         return value, gradient
-
-
-@dataclass(frozen=True)
-class SharesPass:
-    """Sum over the queries of a block of the probabilities of the classes, (C,): parameters as in `QueryPass`.
-
-    Parameters
-    ----------
-    platt : tuple of ndarray
-        Slope and intercept of Platt scaling, each (C,).
-    """
-
-    row_map: RowMap
-    planes: Array
-    offsets: Array
-    platt: tuple[Array, Array]
-    support: NDArray[np.int64]
-
-    def __call__(self, start: int, block: Rows) -> tuple[Array, ...]:
-        """One block."""
-        slope, intercept = self.platt
-        total = np.zeros(len(self.offsets))
-        for rows in query_rows(self.row_map, self.support, start, block):
-            log_odds = slope * (rows @ self.planes + self.offsets) + intercept
-            log_odds[~rows.any(axis=1)] = 0.0
-            total += platt_probabilities(log_odds).sum(axis=0)
-        return (total,)
 
 
 def query_rows(row_map: RowMap, support: NDArray[np.int64], start: int, block: Rows) -> Iterator[Rows]:

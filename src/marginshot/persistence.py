@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot._files import atomic_path
+from marginshot.calibration import Calibration
 from marginshot.kernels.functions import KernelFunction
+from marginshot.neighbours import restore_smoothing
 from marginshot.transforms import CentreAndNormalise
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ FORMAT = "marginshot-classifier-1"
 
 
 def save(estimator: TransductiveMaxMarginClassifier, path: str | os.PathLike[str]) -> None:
-    """Write what `predict` needs: planes (or rows and dual coefficients), mean, Platt's parameters, settings."""
+    """Write what `predict` needs: planes (or rows and dual coefficients), mean, calibration, settings."""
     settings = estimator.get_params(deep=False)
     if callable(settings["kernel"]):
         raise ValueError(
@@ -45,13 +47,12 @@ def save(estimator: TransductiveMaxMarginClassifier, path: str | os.PathLike[str
 
 
 def _arrays(estimator: TransductiveMaxMarginClassifier) -> dict[str, Any]:
-    slope, intercept = estimator._platt
     arrays: dict[str, Any] = {
         "classes": estimator.classes_,
         "prior": estimator.prior_,
         "intercept": estimator.intercept_,
-        "platt_slope": slope,
-        "platt_intercept": intercept,
+        "calibration_slope": estimator._calibration.slope,
+        "calibration_intercept": estimator._calibration.intercept,
     }
     if estimator.kernel == "linear":
         arrays["coef"] = estimator.coef_
@@ -62,6 +63,10 @@ def _arrays(estimator: TransductiveMaxMarginClassifier) -> dict[str, Any]:
         arrays["gamma"] = np.asarray(estimator._kernel_function.gamma)
     if isinstance(estimator._transformer, CentreAndNormalise):
         arrays["mean"] = estimator._transformer.mean_
+    if estimator._smoothing is not None:
+        arrays["neighbour_weight"] = np.array(estimator._smoothing.weight)
+        arrays["neighbour_rows"] = estimator._smoothing.rows
+        arrays["neighbour_mean"] = estimator._smoothing.finish.mean_
     if hasattr(estimator, "feature_names_in_"):
         arrays["feature_names"] = np.array([str(name) for name in estimator.feature_names_in_])
     return arrays
@@ -92,7 +97,9 @@ def _restore(estimator: Estimator, header: dict[str, Any], arrays: dict[str, NDA
     estimator.n_features_in_ = header["n_features_in"]
     estimator.classes_, estimator.prior_ = arrays["classes"], arrays["prior"]
     estimator.intercept_ = arrays["intercept"]
-    estimator._platt = (arrays["platt_slope"], arrays["platt_intercept"])
+    estimator._calibration = Calibration(
+        estimator.calibration, arrays["calibration_slope"], arrays["calibration_intercept"]
+    )
     estimator._rows = arrays.get("rows")
     estimator._kernel_function = None
     if estimator.kernel == "linear":
@@ -107,6 +114,14 @@ def _restore(estimator: Estimator, header: dict[str, Any], arrays: dict[str, NDA
     if "mean" in arrays:
         estimator._transformer = CentreAndNormalise()
         estimator._transformer.mean_ = arrays["mean"]
+    estimator._smoothing = None
+    if "neighbour_rows" in arrays:
+        estimator._smoothing = restore_smoothing(
+            estimator.n_neighbors,
+            float(arrays["neighbour_weight"]),
+            arrays["neighbour_rows"],
+            arrays["neighbour_mean"],
+        )
     if "feature_names" in arrays:
         estimator.feature_names_in_ = arrays["feature_names"].astype(object)
     return estimator

@@ -26,7 +26,7 @@ class FitProgress:
     Attributes
     ----------
     stage, n_stages : int
-        Number of the λ2 stage, from 1, and how many there are. With ``prior="estimate"`` they run several times.
+        Number of the λ2 stage, from 1, and how many there are.
     lambda2 : float
         Weight of the unlabelled rows in this stage.
     iteration : int
@@ -110,12 +110,9 @@ class FitMonitor:
 
 def warn_interrupted(lambda2: Sequence[float], n_complete: int, stacklevel: int) -> None:
     """Say which stage an interrupted fit has left the estimator in."""
-    where = f"in stage {n_complete + 1} of {len(lambda2)}"
-    if n_complete == len(lambda2):
-        where = "while the prior was re-estimated"
     warnings.warn(
-        f"fit was interrupted {where}; the estimator is usable and holds the end of stage {n_complete} "
-        f"(lambda2={lambda2[n_complete - 1]:g}). Fit again for the full sequence.",
+        f"fit was interrupted in stage {n_complete + 1} of {len(lambda2)}; the estimator is usable and holds the end "
+        f"of stage {n_complete} (lambda2={lambda2[n_complete - 1]:g}). Fit again for the full sequence.",
         InterruptedFitWarning,
         stacklevel=stacklevel + 1,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -14,7 +14,14 @@ Kernel = str | Callable[..., Any]
 Prior = str | ArrayLike | None
 
 KERNELS = ("linear", "rbf", "poly", "precomputed")
+CALIBRATIONS = ("platt", "softmax")
 PAPER_LAMBDA2 = (0.0, 1e-5, 1e-3, 0.1, 1.0)
+
+#: "paper" is the method as printed, with the offset; "auto" adds what makes it hold for unbalanced and many classes.
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "auto": {"prior": "estimate", "lambda2": "auto", "n_neighbors": 8, "calibration": "softmax"},
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +32,9 @@ class Settings:
     ----------
     lambda1 : float, default=0.04
         Weight of the squared norm of f (λ1).
-    lambda2 : sequence of float, default=(0, 1e-5, 1e-3, 0.1, 1)
-        The growing weights of the query term (λ2). ``(0,)`` gives FS-MMC, which ignores the queries.
+    lambda2 : sequence of float or "auto", default=(0, 1e-5, 1e-3, 0.1, 1)
+        The growing weights of the query term (λ2). ``(0,)`` gives FS-MMC, which ignores the queries; "auto" ends at
+        min(1, 5/N): with many classes each holds few of the queries, and their term steps back.
     gamma1 : float, default=20
         Sharpness of the smoothed hinge (γ1).
     gamma2 : float, default=2
@@ -42,14 +50,20 @@ class Settings:
         Degree of "poly".
     coef0 : float, default=1
         Constant of "poly".
+    n_neighbors : int, default=0
+        Neighbours each row is averaged with before the planes are fitted; 0 leaves the rows alone. See
+        `marginshot.neighbours`. Needs the transform "cl2n".
+    calibration : {"platt", "softmax"}, default="platt"
+        How scores become probabilities: Platt scaling on the support, or a softmax of log2(N) · f.
     tol : float, default=1e-4
-        A stage ends when the norm of the gradient in function space, sqrt(gᵀKg), is at most this.
+        The first and the last stage end when the norm of the gradient in function space, sqrt(gᵀKg), is at most this;
+        those between, which only lead on, at ten times as much.
     max_iter : int, default=500
         Iterations of one stage of one class; reaching it raises a ConvergenceWarning.
     """
 
     lambda1: float = 0.04
-    lambda2: Sequence[float] = PAPER_LAMBDA2
+    lambda2: Sequence[float] | str = PAPER_LAMBDA2
     gamma1: float = 20.0
     gamma2: float = 2.0
     prior: Prior = "uniform"
@@ -57,6 +71,8 @@ class Settings:
     gamma: str | float = "scale"
     degree: int = 3
     coef0: float = 1.0
+    n_neighbors: int = 0
+    calibration: str = "platt"
     tol: float = 1e-4
     max_iter: int = 500
 
@@ -65,10 +81,14 @@ class Settings:
             _check_number(name, getattr(self, name), positive=True)
         _check_number("coef0", self.coef0, positive=False)
         _check_lambda2(self.lambda2)
-        for name in ("degree", "max_iter"):
+        for name, least in (("degree", 1), ("max_iter", 1), ("n_neighbors", 0)):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+                raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}.")
+        if self.calibration not in CALIBRATIONS:
+            raise ValueError(f"calibration must be one of {', '.join(CALIBRATIONS)}; got {self.calibration!r}.")
+        if self.n_neighbors and (callable(self.kernel) or self.kernel == "precomputed"):
+            raise ValueError(f"n_neighbors={self.n_neighbors} needs a named kernel on features; got {self.kernel!r}.")
         if self.gamma != "scale":
             _check_number("gamma", self.gamma, positive=True, instead='"scale" or ')
         if not callable(self.kernel) and self.kernel not in KERNELS:
@@ -77,6 +97,20 @@ class Settings:
             raise ValueError(
                 f'prior must be "uniform", "estimate", an array of class shares, or None; got {self.prior!r}.'
             )
+
+    @property
+    def stages(self) -> tuple[float, ...]:
+        """The values of ``lambda2``, once it is spelled out."""
+        if isinstance(self.lambda2, str):
+            raise TypeError('lambda2 is "auto": for_classes spells it out.')
+        return tuple(float(value) for value in self.lambda2)
+
+    def for_classes(self, n_classes: int) -> Settings:
+        """The same settings with ``lambda2`` spelled out for a task of ``n_classes``."""
+        if not isinstance(self.lambda2, str):
+            return self
+        last = min(1.0, 5.0 / n_classes)
+        return replace(self, lambda2=(*(value for value in (0.0, 1e-3, 0.1) if value < last), last))
 
 
 def _check_number(name: str, value: object, *, positive: bool, instead: str = "") -> None:
@@ -87,11 +121,14 @@ def _check_number(name: str, value: object, *, positive: bool, instead: str = ""
 
 
 def _check_lambda2(values: object) -> None:
+    if isinstance(values, str) and values == "auto":
+        return
     try:
         array: NDArray[np.float64] = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         array = np.empty((0, 0))
     if array.ndim != 1 or not len(array) or not np.isfinite(array).all() or (array < 0).any():
         raise ValueError(
-            f"lambda2 must be a sequence of numbers, none negative, such as (0, 0.1, 1) or (0,); got {values!r}."
+            "lambda2 must be a sequence of numbers, none negative, such as (0, 0.1, 1) or (0,), or "
+            f'"auto"; got {values!r}.'
         )

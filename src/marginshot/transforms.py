@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 
 Array = NDArray[np.floating]
+#: Where the origin is put before the rows of a task are scaled to unit length: the mean of support and query together,
+#: the mean of the support, nowhere ("none"), or a vector of shape (D,), usually the mean of the base classes.
+Centre = Literal["task", "support", "none"] | NDArray[Any] | tuple[float, ...]
+
+# Keeps the square root's slope finite at zero, as in the code published with the power transform's paper.
+_POWER_OFFSET = 1e-6
 
 
 class CentreAndNormalise(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -34,11 +40,8 @@ class CentreAndNormalise(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def transform(self, X: Array) -> Array:
         """Centred rows of unit length, (n_rows, n_features)."""
-        centred = X - self.mean_.astype(X.dtype)
-        length = np.sqrt(np.einsum("ij,ij->i", centred, centred))[:, None]
-        out: Array = np.zeros_like(centred)
-        np.divide(centred, length, out=out, where=length > rounding_length(self.mean_.astype(X.dtype)))
-        return out
+        mean = self.mean_.astype(X.dtype)
+        return _scale_in_place(X - mean, rounding_length(mean))
 
 
 def rounding_length(mean: Array) -> Array:
@@ -58,3 +61,68 @@ def make_transform(transform: Any) -> Any:
     raise ValueError(
         f'feature_transform must be "cl2n", None or a transformer with fit and transform; got {transform!r}.'
     )
+
+
+def l2_normalize(rows: Array) -> Array:
+    """Scale each row (..., D) to unit length; a row of zeros stays zeros."""
+    return _scale_in_place(rows.copy(), 0.0)
+
+
+def centre_and_normalize(support: Array, query: Array, centre: Centre) -> tuple[Array, Array]:
+    """CL2N on batches of tasks: subtract each task's centre, then scale the rows to unit length.
+
+    Parameters
+    ----------
+    support : ndarray of shape (T, n_support, D)
+    query : ndarray of shape (T, n_query, D)
+    centre : {"task", "support", "none"} or array-like of shape (D,)
+
+    Returns
+    -------
+    support, query : ndarrays of the same shapes
+    """
+    origin = _origin(support, query, centre)
+    if origin is None:
+        return l2_normalize(support), l2_normalize(query)
+    least = rounding_length(origin)
+    return _scale_in_place(support - origin, least), _scale_in_place(query - origin, least)
+
+
+def power_transform(rows: Array, power: float) -> Array:
+    """Negative features to zero, then each feature to ``power``: makes long-tailed activations less so."""
+    return (np.maximum(rows, 0.0) + rows.dtype.type(_POWER_OFFSET)) ** power
+
+
+def check_centre(centre: Centre) -> None:
+    """Raise ValueError unless ``centre`` is one of the three words or a finite vector."""
+    if isinstance(centre, str):
+        if centre not in ("task", "support", "none"):
+            raise ValueError(f"centre must be 'task', 'support', 'none' or a vector of shape (D,); got {centre!r}.")
+        return
+    vector = np.asarray(centre, dtype=np.float64)
+    if vector.ndim != 1 or not np.isfinite(vector).all():
+        raise ValueError(f"centre must be a finite vector of shape (D,); got an array of shape {vector.shape}.")
+
+
+def _origin(support: Array, query: Array, centre: Centre) -> Array | None:
+    """What is subtracted from each task, (T, 1, D) or (1, 1, D), or None."""
+    if isinstance(centre, str):
+        if centre == "none":
+            return None
+        total = support.sum(axis=1, keepdims=True)
+        if centre == "support":
+            return total / support.shape[1]
+        return (total + query.sum(axis=1, keepdims=True)) / (support.shape[1] + query.shape[1])
+    vector = np.asarray(centre, dtype=support.dtype)
+    if vector.size != support.shape[2]:
+        raise ValueError(f"centre needs one number per feature, {support.shape[2]}; got {vector.size}.")
+    return vector.reshape(1, 1, -1)
+
+
+def _scale_in_place(rows: Array, least: Array | float) -> Array:
+    """Scale each row (..., D) to unit length, or to zero where it is no longer than ``least``, (...) or a number."""
+    lengths = np.sqrt(np.einsum("...d,...d->...", rows, rows))
+    scale = np.zeros_like(lengths)
+    np.divide(1.0, lengths, out=scale, where=lengths > least)
+    rows *= scale[..., None]
+    return rows

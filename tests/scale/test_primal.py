@@ -153,7 +153,7 @@ def test_large_distributions_are_left_out(monkeypatch):
 def test_with_every_row_a_landmark_the_approximation_is_exact(kernel, kept, monkeypatch):
     X, y, _, _ = mixture(400, dtype=np.float64)
     monkeypatch.setattr(large, "_KEPT_BYTES", 2**31 if kept else 0)
-    exact, approximate = (fit(X, y, kernel=kernel, solver=s, n_landmarks=400) for s in ("dual", "primal"))
+    exact, approximate = (fit(X, y, kernel=kernel, solver=s, n_landmarks=400, tol=1e-6) for s in ("dual", "primal"))
     assert_allclose(approximate.margins(X), exact.margins(X), atol=2e-3)
     assert approximate.dual_coef_.shape == (4, 400)
 
@@ -245,6 +245,33 @@ def test_options_that_mean_nothing_are_named(parameters, message):
     X, y, _, _ = mixture(40)
     with pytest.raises(ValueError, match=message):
         fit(X @ X.T, y, **parameters)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_rows_averaged_with_their_neighbours(kernel):
+    X, y, _, _ = mixture(600, dtype=np.float64)
+    options = {"kernel": kernel, "n_neighbors": 5, "calibration": "softmax", "n_landmarks": 600}
+    dual, primal = (fit(X, y, solver=solver, **options) for solver in ("dual", "primal"))
+    assert_allclose(primal.label_distributions_, dual.label_distributions_, atol=2e-3)
+    assert_allclose(primal.predict_proba(X[:50]), dual.predict_proba(X[:50]), atol=2e-3)
+
+
+def test_the_auto_preset_fits_a_big_task():
+    X, y, truth, _ = mixture(3_000)
+    clf = TransductiveMaxMarginClassifier.from_preset("auto").fit(X, y)
+    assert clf.solver_ == "primal"
+    assert np.mean(clf.transduction_ == truth) >= np.mean(fit(X, y, lambda2=(0,)).transduction_ == truth)
+
+
+def test_a_prior_is_estimated_from_a_sample(monkeypatch):
+    X, y, truth, _ = mixture(6_000)
+    kept = (truth != 1) | (y >= 0) | (np.arange(len(X)) % 4 == 0)  # class 1 is rare
+    X, y = X[kept], y[kept]
+    whole = fit(X, y, prior="estimate").prior_
+    monkeypatch.setattr(large, "_SHARES_SAMPLE", 1_000)
+    sampled = fit(X, y, prior="estimate").prior_
+    assert whole.argmin() == 1
+    assert_allclose(sampled, whole, atol=0.04)
 
 
 def test_a_transformer_is_fitted_on_the_whole_array():

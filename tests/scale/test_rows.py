@@ -201,3 +201,5 @@ def test_a_kernel_matrix_of_blocks_is_refused(task, tmp_path):
         fit(source, y, solver="dual")
     with pytest.raises(ValueError, match="needs the whole kernel matrix"):
         fit(source, y, kernel="precomputed")
+    with pytest.raises(ValueError, match="n_neighbors=3 needs X in memory; got a ParquetRows"):
+        fit(source, y, n_neighbors=3)

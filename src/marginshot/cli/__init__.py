@@ -1,1 +1,1 @@
-"""The command line: parses, calls, prints."""
+"""The command line: one module per command."""

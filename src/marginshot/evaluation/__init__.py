@@ -1,1 +1,1 @@
-"""The protocol: many tasks, every method on the same ones, numbers one can trust."""
+"""Running methods over thousands of tasks, and what is measured there."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from marginshot.kernels.functions import KernelFunction
+from marginshot.neighbours import neighbour_weight, smooth_grams
 from marginshot.settings import Settings
 from marginshot.transforms import CentreAndNormalise, rounding_length
 
@@ -16,13 +17,15 @@ Array = NDArray[np.floating]
 Grams = NDArray[np.float32]
 
 
-def task_grams(support: Array, query: Array, transformer: Any, settings: Settings) -> Grams:
+def task_grams(support: Array, query: Array, transformer: Any, settings: Settings, n_classes: int) -> Grams:
     """Kernel matrices (T, M, M) of tasks with ``support`` (T, n, D) and ``query`` (T, m, D), support rows first."""
     if callable(settings.kernel):
         rows = _transformed_rows(support, query, transformer)
         return np.stack([settings.kernel(task, task) for task in rows]).astype(np.float32)
     if isinstance(transformer, CentreAndNormalise):
         inner = _unit_inner_products(support, query)
+        if settings.n_neighbors:
+            inner = smooth_grams(inner, settings.n_neighbors, neighbour_weight(support.shape[1], n_classes))
     else:
         single = _transformed_rows(support, query, transformer).astype(np.float32)
         inner = single @ single.transpose(0, 2, 1)

@@ -1,1 +1,59 @@
-"""The methods of the field, all on one batched interface."""
+"""Few-shot methods on batches of tasks, one file each, and the table of all of them.
+
+Examples
+--------
+>>> import numpy as np
+>>> from marginshot.methods import get_method
+>>> support = np.array([[[0.0, 1.0], [1.0, 0.0]]])
+>>> query = np.array([[[0.1, 0.9], [0.8, 0.1], [1.0, 0.2]]])
+>>> get_method("protonet").predict_scores(support, np.array([[0, 1]]), query).argmax(axis=2)
+array([[0, 1, 1]])
+"""
+
+from marginshot.methods.alpha_tim import AlphaTIM
+from marginshot.methods.base import METHODS, Method, get_method, register
+from marginshot.methods.baseline import Baseline, BaselinePlusPlus
+from marginshot.methods.bd_cspn import BDCSPN
+from marginshot.methods.fs_tmmc import FSMMC, FSTMMC, FSTMMCAuto, FSTMMCEstimatedPrior
+from marginshot.methods.label_propagation import LabelPropagation
+from marginshot.methods.laplacianshot import LaplacianShot, LaplacianShotUnrectified
+from marginshot.methods.matchingnet import MatchingNet
+from marginshot.methods.paddle import PADDLE
+from marginshot.methods.protonet import ProtoNet
+from marginshot.methods.pt_map import PTMAP
+from marginshot.methods.ridge import RidgeHead
+from marginshot.methods.simpleshot import SimpleShot, SimpleShotL2N, SimpleShotUN
+from marginshot.methods.svm import SVMHead
+from marginshot.methods.tim_gd import TIMGD
+from marginshot.methods.transductive_finetuning import TransductiveFinetuning
+
+for _method in (FSTMMC, FSTMMCAuto, FSTMMCEstimatedPrior, FSMMC):
+    register(_method)
+
+__all__ = [
+    "BDCSPN",
+    "FSMMC",
+    "FSTMMC",
+    "METHODS",
+    "PADDLE",
+    "PTMAP",
+    "TIMGD",
+    "AlphaTIM",
+    "Baseline",
+    "BaselinePlusPlus",
+    "FSTMMCAuto",
+    "FSTMMCEstimatedPrior",
+    "LabelPropagation",
+    "LaplacianShot",
+    "LaplacianShotUnrectified",
+    "MatchingNet",
+    "Method",
+    "ProtoNet",
+    "RidgeHead",
+    "SVMHead",
+    "SimpleShot",
+    "SimpleShotL2N",
+    "SimpleShotUN",
+    "TransductiveFinetuning",
+    "get_method",
+]

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.calibration import platt_probabilities
+from marginshot.calibration import probabilities_of
 from marginshot.engine import solve_tasks
-from marginshot.settings import PAPER_LAMBDA2
+from marginshot.settings import PAPER_LAMBDA2, PRESETS
 
 Array = NDArray[np.float64]
 
@@ -25,7 +25,7 @@ class FSTMMC:
 
     Parameters
     ----------
-    lambda1, lambda2, gamma1, gamma2, prior, tol, max_iter
+    lambda1, lambda2, gamma1, gamma2, prior, n_neighbors, calibration, tol, max_iter
         As in `marginshot.TransductiveMaxMarginClassifier`.
     """
 
@@ -37,34 +37,53 @@ class FSTMMC:
     transductive: ClassVar[bool] = True
 
     lambda1: float = 0.04
-    lambda2: Sequence[float] = PAPER_LAMBDA2
+    lambda2: Sequence[float] | str = PAPER_LAMBDA2
     gamma1: float = 20.0
     gamma2: float = 2.0
     prior: Any = "uniform"
+    n_neighbors: int = 0
+    calibration: str = "platt"
     tol: float = 1e-4
     max_iter: int = 500
 
     def predict_scores(self, support: Array, support_labels: NDArray[np.int64], query: Array) -> Array:
-        """(T, n_support, D), (T, n_support), (T, n_query, D) -> Platt's log-odds (T, n_query, n_way)."""
+        """(T, n_support, D), (T, n_support), (T, n_query, D) -> calibrated scores (T, n_query, n_way)."""
         return solve_tasks(support, support_labels, query, **asdict(self))
 
     def probabilities(self, scores: Array) -> Array:
-        """Platt's probabilities, normalised over classes, (T, n_query, n_way)."""
-        return platt_probabilities(scores)
+        """Probabilities of the calibration, (T, n_query, n_way)."""
+        return probabilities_of(self.calibration, scores)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FSTMMCEstimatedPrior(FSTMMC):
-    """FS-TMMC whose class shares are re-estimated from its own answers, for unbalanced queries. Transductive.
+    """FS-TMMC whose class shares are estimated from the task, for unbalanced queries. Transductive.
 
-    Not in the paper: soft counts of the answers, shrunk a quarter towards uniform, two rounds.
+    Not in the paper; see `marginshot.priors`.
     """
 
     name: ClassVar[str] = "fs-tmmc-estimate"
     title: ClassVar[str] = "FS-TMMC, estimated prior"
-    reference: ClassVar[str] = "FS-TMMC with the class prior re-estimated from its answers (marginshot)"
+    reference: ClassVar[str] = "FS-TMMC with the class prior estimated from the task (marginshot)"
 
     prior: Any = "estimate"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FSTMMCAuto(FSTMMC):
+    """FS-TMMC in the preset "auto", for unbalanced or many classes and unknown encoders. Transductive.
+
+    Not in the paper: estimated prior, neighbours inside the kernel, a last λ2 of min(1, 5/N), softmax probabilities.
+    """
+
+    name: ClassVar[str] = "fs-tmmc-auto"
+    title: ClassVar[str] = "FS-TMMC, auto"
+    reference: ClassVar[str] = "FS-TMMC in marginshot's preset auto"
+
+    lambda2: Sequence[float] | str = PRESETS["auto"]["lambda2"]
+    prior: Any = PRESETS["auto"]["prior"]
+    n_neighbors: int = PRESETS["auto"]["n_neighbors"]
+    calibration: str = PRESETS["auto"]["calibration"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,4 +97,4 @@ class FSMMC(FSTMMC):
     title: ClassVar[str] = "FS-MMC"
     transductive: ClassVar[bool] = False
 
-    lambda2: Sequence[float] = (0.0,)
+    lambda2: Sequence[float] | str = (0.0,)

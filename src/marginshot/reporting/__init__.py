@@ -1,1 +1,1 @@
-"""Tables, figures and pages made from results."""
+"""Results as tables, figures and pages; nothing here runs a method."""

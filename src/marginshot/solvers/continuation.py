@@ -1,6 +1,6 @@
 """The λ2 sequence in NumPy: the query weight grows, and each stage starts where the last one ended (Algorithm 1).
 
-Its compiled twin is `continuation_compiled.py`.
+Its compiled twin is `engine_compiled.py`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,21 @@ from marginshot.solvers.spaces import GramSpace
 Array = NDArray[np.float64]
 #: Takes the number of a stage; returns what `minimise` is to tell its iterations.
 OnIteration = Callable[[int], Callable[[int, Array], None]]
+
+
+def stage_tolerances(tol: float, n_stages: int) -> Array:
+    """Gradient norm (n_stages,) at which each stage ends.
+
+    Stages between the first, which is convex, and the last only lead on, and are solved ten times more loosely.
+
+    Examples
+    --------
+    >>> stage_tolerances(1e-4, 4)
+    array([0.0001, 0.001 , 0.001 , 0.0001])
+    """
+    tolerances = np.full(n_stages, tol)
+    tolerances[1:-1] *= 10.0
+    return tolerances
 
 
 @dataclass(frozen=True)
@@ -67,7 +82,7 @@ def follow_path(
     stages: list[Minimum] = []
     interrupted = False
     try:
-        for index, value in enumerate(lambda2):
+        for index, (value, stage_tol) in enumerate(zip(lambda2, stage_tolerances(tol, len(lambda2)), strict=True)):
             # Without weight on the queries their α stay zero, so the problem is the support's alone.
             size = n_support if value == 0 and not coef[n_support:].any() else n_rows
             stage = minimise(
@@ -76,7 +91,7 @@ def follow_path(
                 coef[:size],
                 scores[:size],
                 lambda1=lambda1,
-                tol=tol,
+                tol=stage_tol,
                 max_iter=max_iter,
                 on_iteration=None if on_iteration is None else on_iteration(index),
             )

@@ -23,7 +23,7 @@ from marginshot.solvers.spaces import Space
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-MEMORY = 8  # pairs kept
+MEMORY = 5  # pairs kept; more save few iterations and cost more each
 ARMIJO = 1e-4  # sufficient decrease
 CURVATURE = 0.9  # weak Wolfe condition
 MAX_TRIALS = 30  # of a line search; more means the value no longer resolves the decrease

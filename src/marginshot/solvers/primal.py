@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.solvers.continuation import OnIteration, stack_stages
+from marginshot.solvers.continuation import OnIteration, stack_stages, stage_tolerances
 from marginshot.solvers.lbfgs import Minimum, minimise
 
 Array = NDArray[np.float64]
@@ -108,7 +108,7 @@ def follow_primal_path(
     stages: list[Minimum] = []
     interrupted = False
     try:
-        for index, value in enumerate(lambda2):
+        for index, (value, stage_tol) in enumerate(zip(lambda2, stage_tolerances(tol, len(lambda2)), strict=True)):
             coef = stages[-1].coef if stages else start
             stages.append(
                 minimise(
@@ -117,7 +117,7 @@ def follow_primal_path(
                     coef,
                     coef,
                     lambda1=lambda1,
-                    tol=tol,
+                    tol=stage_tol,
                     max_iter=max_iter,
                     on_iteration=None if on_iteration is None else on_iteration(index),
                 )

@@ -1,4 +1,7 @@
-"""The λ2 sequence for many small tasks, compiled: the engine's entry point. Its NumPy twin is `continuation.py`."""
+"""The engine's compiled entry point: pairs the objective with the solver and follows the λ2 sequence, task by task.
+
+Its NumPy twin, for one task, is `solvers/continuation.py`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from numpy.typing import NDArray
 
 from marginshot._jit import entry_point, leaf
 from marginshot.objectives.margin_compiled import margin_loss
-from marginshot.solvers.lbfgs_compiled import make_minimise, multiply
+from marginshot.solvers.lbfgs_compiled import make_minimise, make_workspace, multiply
 
 Array = NDArray[np.float64]
 
@@ -37,20 +40,22 @@ def follow_paths(
     lambda1: float,
     gamma1: float,
     gamma2: float,
-    tol: float,
+    tolerances: Array,
     max_iter: int,
     scores: Array,
     gradient_norm: Array,
 ) -> None:
     """Solve each task of a batch by itself, every class against the rest.
 
-    ``grams`` (T, M, M), support rows first; ``labels`` (T, n); ``offsets`` (T, N). Written in place: ``scores``
+    ``grams`` (T, M, M), support rows first; ``labels`` (T, n); ``offsets`` (T, N); ``lambda2`` and ``tolerances``
+    (stages,). Written in place: ``scores``
     (T, M, N); ``gradient_norm`` (T, N, stages).
     """
     n_tasks, n_rows = grams.shape[0], grams.shape[1]
     n_support = labels.shape[1]
     signs, weights = np.empty(n_support), np.empty(n_support)
     coef, column = np.empty(n_rows), np.empty(n_rows)
+    small_workspace, workspace = make_workspace(n_support), make_workspace(n_rows)
     for task in range(n_tasks):
         gram = grams[task].astype(np.float64)
         support_gram = gram[:n_support, :n_support].copy()
@@ -62,13 +67,19 @@ def follow_paths(
             for stage in range(lambda2.shape[0]):
                 params = (signs, weights, gamma1, gamma2, lambda2[stage])
                 on_support = on_support and lambda2[stage] == 0.0
+                size = n_support if on_support else n_rows
+                _, _, gradient_norm[task, c, stage] = minimise(
+                    params,
+                    support_gram if on_support else gram,
+                    offsets[task, c],
+                    lambda1,
+                    tolerances[stage],
+                    max_iter,
+                    small_workspace if on_support else workspace,
+                    coef[:size],
+                    column[:size],
+                )
                 if on_support:
-                    _, _, norm = minimise(
-                        params, support_gram, lambda1, tol, max_iter, coef[:n_support], column[:n_support]
-                    )
-                    multiply(gram, coef, column)
+                    multiply(gram, coef[:n_support], column)
                     column += offsets[task, c]
-                else:
-                    _, _, norm = minimise(params, gram, lambda1, tol, max_iter, coef, column)
-                gradient_norm[task, c, stage] = norm
             scores[task, :, c] = column

@@ -1,0 +1,158 @@
+"""Time per task of FS-TMMC beside its SciPy reference and EasyFSL: features to labels, one thread each, one run.
+
+    make bench                                    # or: python benchmarks/engine.py --json engine.json
+
+Every contender solves the same 5-way tasks with 15 queries a class. Rounds alternate between the contenders, and the
+ratio is the median over rounds, so that a busy machine disturbs all of them alike. Features: the ``-test`` files in
+``../shared/data/features`` (or ``$MARGINSHOT_DATA/features``) where present, and generated ones with 640 dimensions.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from easyfsl.methods import PTMAP, TIM, LaplacianShot, SimpleShot
+from rich.console import Console
+from rich.table import Table
+from threadpoolctl import threadpool_limits
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from marginshot import solve_tasks  # noqa: E402
+from marginshot.calibration import fit_platt  # noqa: E402
+from marginshot.engine import _follow_paths  # noqa: E402
+from marginshot.kernels.grams import task_grams  # noqa: E402
+from marginshot.settings import Settings  # noqa: E402
+from marginshot.transforms import CentreAndNormalise  # noqa: E402
+from reference.scipy_fs_tmmc import label_queries  # noqa: E402
+from tasks_for_tests import from_bank  # noqa: E402
+
+WAY = 5
+REQUIRED = {"SciPy reference": 150, "LaplacianShot": 3, "TIM": 50}
+TASKS_PER_ROUND = {"SciPy reference": 3, "SimpleShot": 100, "LaplacianShot": 60, "TIM": 5, "PT-MAP": 1, "engine": 200}
+
+
+def feature_tables() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    folder = Path(os.environ.get("MARGINSHOT_DATA", ROOT.parent / "shared" / "data")) / "features"
+    tables = {}
+    for path in sorted(folder.glob("*-test.npz")):
+        bank = np.load(path)
+        tables[path.stem] = (bank["X"].astype(np.float32), bank["y"])
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(20), 600)
+    X = np.maximum(rng.standard_normal((20, 640))[y] + 2.5 * rng.standard_normal((len(y), 640)), 0)
+    tables["generated, D = 640"] = (X.astype(np.float32), y)
+    return tables
+
+
+def easyfsl_labels(method: type, support: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
+    model = method(backbone=torch.nn.Identity())
+    answers = []
+    for s, label, q in zip(support, labels, query, strict=True):
+        model.process_support_set(torch.from_numpy(s), torch.from_numpy(label))
+        answers.append(model(torch.from_numpy(q)).argmax(dim=1).numpy())
+    return np.array(answers)
+
+
+CONTENDERS: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]] = {
+    "engine": lambda s, y, q: solve_tasks(s, y, q).argmax(axis=2),
+    "SciPy reference": lambda s, y, q: np.array([label_queries(*task, WAY) for task in zip(s, y, q, strict=True)]),
+    "SimpleShot": lambda s, y, q: easyfsl_labels(SimpleShot, s, y, q),
+    "LaplacianShot": lambda s, y, q: easyfsl_labels(LaplacianShot, s, y, q),
+    "TIM": lambda s, y, q: easyfsl_labels(TIM, s, y, q),
+    "PT-MAP": lambda s, y, q: easyfsl_labels(PTMAP, s, y, q),
+}
+
+
+def milliseconds(solve: Callable, tasks: tuple[np.ndarray, ...], count: int) -> float:
+    part = tuple(array[:count] for array in tasks)
+    start = time.perf_counter()
+    solve(*part)
+    return 1e3 * (time.perf_counter() - start) / count
+
+
+def stage_shares(support: np.ndarray, labels: np.ndarray, query: np.ndarray) -> dict[str, float]:
+    """Share of the engine's time in each of its steps, in chunks as the engine works."""
+    spent = dict.fromkeys(("gram", "solve", "scaling"), 0.0)
+    settings, offsets = Settings(), np.full((16, WAY), 2 / WAY - 1)
+    for start in range(0, len(support) - 15, 16):
+        part = slice(start, start + 16)
+        marks = [time.perf_counter()]
+        grams = task_grams(support[part], query[part], CentreAndNormalise(), settings, WAY)
+        marks.append(time.perf_counter())
+        scores, _ = _follow_paths(grams, labels[part], offsets, settings)
+        marks.append(time.perf_counter())
+        fit_platt(scores[:, : labels.shape[1]], labels[part])
+        marks.append(time.perf_counter())
+        for name, begin, end in zip(spent, marks, marks[1:], strict=False):
+            spent[name] += end - begin
+    total = sum(spent.values())
+    return {name: seconds / total for name, seconds in spent.items()}
+
+
+def measure(X: np.ndarray, y: np.ndarray, n_shot: int, rounds: int) -> dict:
+    *tasks, truth = from_bank(X, y, np.random.default_rng(0), n_tasks=max(TASKS_PER_ROUND.values()), n_shot=n_shot)
+    tasks = tuple(tasks)
+    times: dict[str, list[float]] = {name: [] for name in CONTENDERS}
+    threads = []
+    for _ in range(rounds):
+        for name, solve in CONTENDERS.items():
+            if name == "PT-MAP" and times[name]:
+                continue  # more than a second a task: once is enough
+            times[name].append(milliseconds(solve, tasks, TASKS_PER_ROUND[name]))
+        two = milliseconds(lambda s, y, q: solve_tasks(s, y, q, n_jobs=2), tasks, TASKS_PER_ROUND["engine"])
+        threads.append(times["engine"][-1] / two)
+    ratios = {
+        name: statistics.median(t / e for t, e in zip(values, times["engine"], strict=False))
+        for name, values in times.items()
+        if name != "engine"
+    }
+    return {
+        "milliseconds": {name: statistics.median(values) for name, values in times.items()},
+        "times_faster": ratios,
+        "two_threads": statistics.median(threads),
+        "shares": stage_shares(*tasks),
+        "accuracy": float(np.mean(CONTENDERS["engine"](*tasks) == truth)),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="write the measurements to this file")
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    table = Table(title="Time per 5-way task in ms, and how many times faster the engine is")
+    for column in ("features", "shots", "engine", *(name for name in CONTENDERS if name != "engine")):
+        table.add_column(column, justify="right")
+    table.add_column("2 threads")
+    table.add_column("gram / solve / scaling")
+    results = []
+    with threadpool_limits(1):
+        solve_tasks(np.eye(2)[None], [[0, 1]], np.eye(2)[None])  # compile
+        for name, (X, y) in feature_tables().items():
+            for n_shot in (1, 5):
+                result = {"features": name, "n_shot": n_shot, **measure(X, y, n_shot, arguments.rounds)}
+                results.append(result)
+                cells = [f"{result['milliseconds'][c]:.2f} ({r:.0f}x)" for c, r in result["times_faster"].items()]
+                shares = " / ".join(f"{share:.0%}" for share in result["shares"].values())
+                row = [name, str(n_shot), f"{result['milliseconds']['engine']:.3f}", *cells]
+                table.add_row(*row, f"{result['two_threads']:.2f}x", shares)
+    Console(width=160).print(table)
+    for contender, factor in REQUIRED.items():
+        worst = min(result["times_faster"][contender] for result in results)
+        print(f"{contender}: at least {worst:.0f}x slower than the engine (required {factor}x)")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=2))
+
+
+if __name__ == "__main__":
+    main()

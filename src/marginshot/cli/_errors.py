@@ -1,0 +1,62 @@
+"""One table from exception to one line; a traceback only with --debug, or where the fault is ours."""
+
+from __future__ import annotations
+
+import typer
+
+from marginshot.cli._output import say
+
+#: Exit code for anything the user can put right.
+USAGE = 2
+
+#: Exit code of a program ended by Ctrl-C.
+INTERRUPTED = 130
+
+# typer brings its own copy of click from some version on; its public exception leads to the base class of either.
+ClickException: type[Exception] = typer.BadParameter.__mro__[2]
+
+# What a user can cause. Anything else is a bug of ours and keeps its traceback.
+_USER_ERRORS = (ValueError, OSError, MemoryError, ImportError)
+
+# Import name of an optional package -> the extra that brings it.
+_EXTRAS = {
+    "optuna": "tune",
+    "torch": "vision",
+    "torchvision": "vision",
+    "timm": "vision",
+    "lightning": "vision",
+    "safetensors": "vision",
+    "sentence_transformers": "text",
+}
+
+
+def report(error: Exception) -> int:
+    """Say in one line what went wrong; return the exit code."""
+    if isinstance(error, ClickException):
+        say(f"Error: {_one_line(error.format_message())}")  # type: ignore[attr-defined]
+        return int(error.exit_code)  # type: ignore[attr-defined]
+    say(f"Error: {_one_line(_message(error))}")
+    return USAGE
+
+
+def is_user_error(error: Exception) -> bool:
+    """Whether the message alone tells the user what to do."""
+    return isinstance(error, (*_USER_ERRORS, ClickException))
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, ImportError):
+        package = (error.name or "").partition(".")[0]
+        extra = _EXTRAS.get(package)
+        if extra:
+            return f"This needs {package}, which is not installed. Run: pip install 'marginshot[{extra}]'"
+        return str(error)
+    if isinstance(error, MemoryError):
+        return f"Out of memory ({error}). Use fewer workers (-j) or smaller features."
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.strerror}: {error.filename}"
+    return str(error)
+
+
+def _one_line(message: str) -> str:
+    return " ".join(message.split())

@@ -1,0 +1,87 @@
+"""Reading of command-line values that several commands share."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from marginshot.methods.base import Method
+    from marginshot.tasks import TaskSettings
+
+
+def parse_tasks(
+    ways: Sequence[int], shots: Sequence[str], query: int, dirichlet: float | None, present: int | None
+) -> list[TaskSettings]:
+    """Every way with every shot, in the order given."""
+    from marginshot.tasks import TaskSettings
+
+    return [
+        TaskSettings(
+            n_way=way, n_shot=_parse_shot(shot, way), n_query_per_class=query, dirichlet=dirichlet, present=present
+        )
+        for way in dict.fromkeys(ways)
+        for shot in dict.fromkeys(shots)
+    ]
+
+
+def _parse_shot(text: str, way: int) -> int | tuple[int, ...]:
+    from marginshot.tasks import spread_shots
+
+    if re.fullmatch(r"\d+", text):
+        return int(text)
+    if match := re.fullmatch(r"(\d+)-(\d+)", text):
+        return spread_shots(int(match[1]), int(match[2]), way)
+    if re.fullmatch(r"\d+(,\d+)+", text):
+        return tuple(int(part) for part in text.split(","))
+    raise typer.BadParameter(
+        f"{text!r} is no number of shots. Give a number (5), one per class (1,5,5,3,2) or a range (1-5).",
+        param_hint="--shot",
+    )
+
+
+def parse_methods(names: str, config: Path | None) -> dict[str, Method]:
+    """Comma-separated names -> methods with their settings from the config file."""
+    from marginshot.methods import METHODS, get_method
+
+    tables = {} if config is None else read_config(config)
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    if not wanted:
+        raise typer.BadParameter("no method given. See `marginshot methods`.", param_hint="--methods")
+    if wanted == ["all"]:
+        wanted = [*sort_methods(METHODS), *(name for name in tables if name not in METHODS)]
+    methods = {}
+    for label in dict.fromkeys(wanted):
+        settings = dict(tables.get(label, {}))
+        methods[label] = get_method(settings.pop("method", label), **settings)
+    return methods
+
+
+def sort_methods(names: Iterable[str]) -> list[str]:
+    """The paper's own methods first, then the others by name."""
+    return sorted(names, key=lambda name: (not name.startswith("fs-"), name))
+
+
+def read_config(path: Path) -> Mapping[str, Mapping[str, Any]]:
+    """Tables ``[methods.NAME]`` of a TOML file: settings of a method, or a variant with ``method = "..."``."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path.name} is not valid TOML: {error}.") from error
+    strange = sorted(set(content) - {"methods", "tuned"})
+    tables = content.get("methods", {})
+    if strange or not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
+        found = f"it has {strange[0]!r}" if strange else "methods is not a table of tables"
+        raise ValueError(f"{path.name}: a config file holds tables [methods.NAME] with settings; {found}.")
+    return {name: {key: _frozen(value) for key, value in table.items()} for name, table in tables.items()}
+
+
+def _frozen(value: Any) -> Any:
+    """TOML's lists as tuples: the settings of a method never change."""
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value

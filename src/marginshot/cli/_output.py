@@ -1,0 +1,115 @@
+"""Results go to stdout, everything else to stderr; files are checked before the work starts."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from marginshot.reporting.grid import Grid
+
+#: In every file the commands write, so that they can tell their own files from the user's.
+OWN_MARK = b"marginshot-output"
+
+
+def say(message: str) -> None:
+    """A message for the person at the terminal."""
+    typer.echo(message, err=True)
+
+
+def emit(text: str) -> None:
+    """A result, for the terminal or the next program."""
+    typer.echo(text)
+
+
+def emit_grid(grid: Grid, caption: Sequence[str] = ()) -> None:
+    """A table for the eyes."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=grid.title or None, caption="\n".join(caption) or None, box=box.SIMPLE_HEAD)
+    table.title_justify = table.caption_justify = "left"
+    for place, header in enumerate(grid.headers):
+        numbers = place >= grid.n_text
+        # Text, not str: rich would read square brackets in a name as markup.
+        head = Text(_fold(header) if numbers else header)
+        table.add_column(head, justify="right" if numbers else "left", no_wrap=numbers)
+    for section in grid.sections:
+        for row in section:
+            table.add_row(*(Text(cell.text, style="bold" if cell.bold else "") for cell in row))
+        table.add_section()
+    # A pipe has no width: as wide as the table likes, lines of prose aside.
+    width = None if sys.stdout.isatty() else max(160, Console(width=10_000).measure(table).minimum)
+    Console(file=sys.stdout, width=width).print(table)
+
+
+def _fold(header: str) -> str:
+    """A long header over two lines."""
+    first, _, rest = header.partition(" ")
+    return f"{first}\n{rest}" if rest and len(header) > 10 else header
+
+
+def check_outputs(paths: Sequence[Path | None], *, force: bool) -> None:
+    """Raise unless every path can be written and holds nothing but an earlier output of ours.
+
+    A command given ``--json result.json`` twice replaces its own earlier result, as one expects; a file somebody else
+    made is left alone unless ``force``.
+    """
+    for path in paths:
+        if path is None:
+            continue
+        folder = path.parent
+        if not folder.is_dir():
+            raise FileNotFoundError(f"Cannot write {path}: there is no folder {folder}. Create it first.")
+        if path.is_dir():
+            raise IsADirectoryError(f"Cannot write {path}: it is a folder. Give the name of a file.")
+        if path.exists() and not force and not _is_ours(path):
+            raise FileExistsError(f"{path} exists and was not written by this command. Use --force to replace it.")
+        try:
+            # The real test: a mode bit says nothing about a read-only or full disk.
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            raise PermissionError(f"Cannot write {path}: {os.strerror(error.errno or 0)}.") from error
+
+
+def _is_ours(path: Path) -> bool:
+    with path.open("rb") as file:
+        return OWN_MARK in file.read()
+
+
+@contextmanager
+def progress_bar(unit: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar with rate and time left on a terminal; None, and silence, where nobody watches."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        BarColumn(bar_width=None),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(unit, total=None, rate="")
+
+        def update(done: int, total: int) -> None:
+            speed = bar.tasks[0].speed
+            bar.update(task, completed=done, total=total, rate=f"{speed:,.0f} {unit}/s" if speed else "")
+
+        yield update

@@ -1,0 +1,88 @@
+"""The program ``marginshot``: puts the commands together, nothing else."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from marginshot import __version__
+from marginshot.cli import _errors, evaluate, figure, methods, paper, tune
+from marginshot.cli._output import say
+
+app = typer.Typer(
+    name="marginshot",
+    help="Transductive maximum-margin few-shot classification (FS-TMMC), and the field's evaluation protocol.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+# One line per command. Its module imports nothing heavy at the top, so that --help stays quick.
+app.command("evaluate")(evaluate.command)
+app.command("tune")(tune.command)
+app.command("methods")(methods.command)
+app.command("paper")(paper.command)
+app.command("figure")(figure.command)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"marginshot {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.", callback=_show_version, is_eager=True)
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    pass
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the program and leave with its exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    with _short_messages():
+        sys.exit(_run(given))
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        code = app(arguments, standalone_mode=False)
+    except (typer.Abort, KeyboardInterrupt):
+        say("Interrupted.")
+        return _errors.INTERRUPTED
+    except Exception as error:
+        if "--debug" in arguments[:1] or not _errors.is_user_error(error):
+            raise
+        return _errors.report(error)
+    return code if isinstance(code, int) else 0
+
+
+@contextmanager
+def _short_messages() -> Iterator[None]:
+    """Warnings and log records as one line on stderr, without the place in our code that raised them."""
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        say(f"Warning: {message}")
+
+    logger = logging.getLogger("marginshot")
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    logger.addHandler(handler)
+    propagate, logger.propagate = logger.propagate, False
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = show
+            yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagate

@@ -1,0 +1,201 @@
+"""``marginshot evaluate``: the paper's protocol on any features, for any methods."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from marginshot.cli import _errors
+from marginshot.cli._options import parse_methods, parse_tasks
+from marginshot.cli._output import check_outputs, emit, emit_grid, progress_bar, say
+
+if TYPE_CHECKING:
+    from marginshot.evaluation.checkpoint import Checkpoint
+    from marginshot.evaluation.results import Evaluation
+    from marginshot.evaluation.run import Run
+
+DEFAULT_METHODS = "fs-tmmc,fs-mmc,simpleshot,laplacianshot"
+
+
+class Format(StrEnum):
+    """How the table is printed."""
+
+    TABLE = "table"
+    MARKDOWN = "markdown"
+    LATEX = "latex"
+    CSV = "csv"
+    JSON = "json"
+
+
+def command(
+    features: Annotated[
+        list[str],
+        typer.Argument(help="'digits', .npz (X, y), .parquet (embedding, label), a folder of one .npy per class."),
+    ],
+    way: Annotated[list[int], typer.Option("--way", help="Classes per task; repeat for several.")] = [5],  # noqa: B006
+    shot: Annotated[
+        list[str],
+        typer.Option("--shot", help="Support examples per class: 5, or 1,5,5,3,2, or 1-5; repeat for several."),
+    ] = ["1", "5"],  # noqa: B006
+    query: Annotated[int, typer.Option("--query", help="Queries per class.")] = 15,
+    tasks: Annotated[int, typer.Option("--tasks", help="Number of tasks.")] = 10_000,
+    methods: Annotated[
+        str, typer.Option("--methods", help="Comma-separated, or 'all'; see `marginshot methods`.")
+    ] = DEFAULT_METHODS,
+    seed: Annotated[int, typer.Option("--seed", help="Task i depends on the seed and i alone.")] = 0,
+    dirichlet: Annotated[
+        float | None, typer.Option("--dirichlet", help="Unbalanced queries: class shares from this Dirichlet.")
+    ] = None,
+    present: Annotated[
+        int | None, typer.Option("--present", help="Only so many of the classes occur among the queries.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="TOML with settings of methods, e.g. from `marginshot tune`.")
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", help="Workers; -1 for all cores. The result does not depend on it.")
+    ] = 1,
+    json_path: Annotated[
+        Path | None, typer.Option("--json", help="Write the result here, every task's accuracy beside it.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="Write a self-contained HTML page here.")] = None,
+    form: Annotated[Format, typer.Option("--format", help="How the table is printed.")] = Format.TABLE,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run of this --json.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Start over; replace files others made.")] = False,
+    allow_pickle: Annotated[
+        bool, typer.Option("--allow-pickle", help="Read pickles. They can run any code: only files you trust.")
+    ] = False,
+) -> None:
+    """Run the few-shot protocol and print accuracies with 95 % intervals.
+
+    Ctrl-C prints what is finished and, with --json, keeps it for --resume. Files an earlier run wrote are replaced;
+    other files only with --force.
+
+    Example: marginshot evaluate digits --shot 1 --shot 5 --methods fs-tmmc,fs-mmc,simpleshot --tasks 2000 -j 2
+    --json result.json --report report.html
+    """
+    if jobs == 0:
+        raise typer.BadParameter("workers are at least 1, or -1 for all cores; got 0.", param_hint="-j")
+    settings = parse_tasks(way, shot, query, dirichlet, present)
+    check_files(json_path, report, resume=resume, force=force)
+    from marginshot.evaluation.run import Run
+    from marginshot.features import load_features
+
+    run = Run(
+        banks=[load_features(spec, allow_pickle=allow_pickle) for spec in features],
+        methods=parse_methods(methods, config),
+        settings=settings,
+        n_tasks=tasks,
+        seed=seed,
+        command=shlex.join(["marginshot", *sys.argv[1:]]),
+    )
+    evaluation = (finished_before(run, json_path) if resume else None) or run_tasks(run, json_path, jobs)
+    write(evaluation, json_path, report)
+    show(evaluation, form)
+
+
+def check_files(json_path: Path | None, report: Path | None, *, resume: bool, force: bool) -> None:
+    """Everything about the files that can go wrong, before the work starts."""
+    from marginshot.evaluation.checkpoint import checkpoint_path
+    from marginshot.evaluation.results import tasks_path
+
+    if resume and json_path is None:
+        raise typer.BadParameter(
+            "there is nothing to continue without --json, where the run was kept.", param_hint="--resume"
+        )
+    if resume and force:
+        raise typer.BadParameter("--force starts over, --resume continues: give one of them.", param_hint="--resume")
+    beside = [] if json_path is None else [tasks_path(json_path), checkpoint_path(json_path)]
+    check_outputs([json_path, report, *beside], force=force)
+    if json_path is None:
+        return
+    partial = checkpoint_path(json_path)
+    if force:
+        partial.unlink(missing_ok=True)
+    elif partial.exists() and not resume:
+        raise FileExistsError(
+            f"{partial} holds the finished tasks of an interrupted run. "
+            "Continue it with --resume, or start over with --force."
+        )
+
+
+def finished_before(run: Run, json_path: Path | None) -> Evaluation | None:
+    """The result of an earlier, complete run of the same thing, if that is what ``--resume`` found."""
+    from marginshot.evaluation.checkpoint import checkpoint_path
+    from marginshot.evaluation.results import Evaluation
+
+    if json_path is None or not json_path.exists() or checkpoint_path(json_path).exists():
+        return None
+    stored = Evaluation.load(json_path)
+    hashes = [record.sha256 for record in stored.features]
+    same = json.loads(json.dumps({**stored.arguments, "sha256": hashes})) == json.loads(json.dumps(run.identity()))
+    if not same:
+        raise ValueError(f"{json_path} is the finished result of another run: nothing to continue. Leave out --resume.")
+    say(f"{json_path} is already complete.")
+    return stored
+
+
+def run_tasks(run: Run, json_path: Path | None, jobs: int) -> Evaluation:
+    """Do the work; on Ctrl-C show what is finished and leave."""
+    from marginshot.evaluation.checkpoint import Checkpoint, checkpoint_path
+    from marginshot.evaluation.protocol import EvaluationInterrupted, evaluate
+
+    checkpoint = None if json_path is None else Checkpoint(checkpoint_path(json_path))
+    try:
+        with progress_bar("tasks") as on_progress:
+            return evaluate(run, n_jobs=jobs, checkpoint=checkpoint, on_progress=on_progress)
+    except EvaluationInterrupted as interruption:
+        _show_partial(interruption.partial, checkpoint)
+        raise typer.Exit(_errors.INTERRUPTED) from None
+
+
+def _show_partial(partial: Evaluation, checkpoint: Checkpoint | None) -> None:
+    if partial.results:
+        show(partial, Format.TABLE)
+    if checkpoint is None:
+        say("Interrupted. Nothing was kept: give --json to make a run that can be continued.")
+    elif checkpoint.path.exists():
+        say(f"Interrupted. What is finished is in {checkpoint.path}: repeat the command with --resume to continue.")
+    else:
+        say("Interrupted before any task was finished.")
+
+
+def write(evaluation: Evaluation, json_path: Path | None, report: Path | None) -> None:
+    """Result and report, then the progress file is no longer needed."""
+    from marginshot.evaluation.checkpoint import Checkpoint, checkpoint_path
+
+    if json_path is not None:
+        evaluation.save(json_path)
+        Checkpoint(checkpoint_path(json_path)).discard()
+        say(f"Result written to {json_path}")
+    if report is not None:
+        from marginshot.reporting.report import write_report
+
+        write_report(evaluation, report)
+        say(f"Report written to {report}")
+
+
+def show(evaluation: Evaluation, form: Format) -> None:
+    """The table in the form asked for."""
+    from marginshot.reporting import tables
+
+    caption = tables.notes(evaluation)
+    if form is Format.TABLE:
+        emit_grid(
+            tables.full_table(evaluation), [*caption, "± 95 % interval; Δ paired on the same tasks; [T] transductive"]
+        )
+        return
+    for note in caption:
+        say(note)
+    if form is Format.JSON:
+        emit(json.dumps(evaluation.to_json(), indent=1, allow_nan=False))
+    elif form is Format.CSV:
+        emit(tables.numbers_table(evaluation).render("csv"))
+    else:
+        emit(tables.paper_table(evaluation).render(form.value))

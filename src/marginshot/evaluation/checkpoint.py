@@ -1,0 +1,115 @@
+"""What an evaluation has finished so far, in memory and on disk, so that it can go on after an interruption."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginshot._files import atomic_path
+from marginshot.evaluation.statistics import N_BINS
+
+# Seconds between two writes: what a power cut may cost.
+_INTERVAL = 5.0
+
+
+@dataclass
+class BlockProgress:
+    """Finished tasks of one block.
+
+    Parameters
+    ----------
+    done : ndarray of bool of shape (n_tasks,)
+    accuracy : ndarray of shape (n_methods, n_tasks)
+    seconds : ndarray of shape (n_methods,)
+        Summed over the tasks done.
+    reliability : ndarray of int64 of shape (n_methods, N_BINS, 3)
+        See `count_reliability`; zero for a method without probabilities.
+    redrawn : ndarray of bool of shape (n_tasks,)
+    """
+
+    done: NDArray[np.bool_]
+    accuracy: NDArray[np.float64]
+    seconds: NDArray[np.float64]
+    reliability: NDArray[np.int64]
+    redrawn: NDArray[np.bool_]
+
+    @classmethod
+    def empty(cls, n_methods: int, n_tasks: int) -> BlockProgress:
+        """Nothing done yet."""
+        return cls(
+            done=np.zeros(n_tasks, dtype=bool),
+            accuracy=np.zeros((n_methods, n_tasks)),
+            seconds=np.zeros(n_methods),
+            reliability=np.zeros((n_methods, N_BINS, 3), dtype=np.int64),
+            redrawn=np.zeros(n_tasks, dtype=bool),
+        )
+
+    def missing(self) -> list[tuple[int, int]]:
+        """Ranges (start, stop) of tasks not done."""
+        edges = np.flatnonzero(np.diff(np.concatenate([[True], self.done, [True]]).astype(np.int8)))
+        return [(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]
+
+
+_ARRAYS = tuple(BlockProgress.__dataclass_fields__)
+
+
+class Checkpoint:
+    """A file that follows the progress of an evaluation.
+
+    Parameters
+    ----------
+    path : Path
+        See `checkpoint_path`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._last_write = time.monotonic()
+
+    def load(self, identity: Mapping[str, Any]) -> list[BlockProgress] | None:
+        """The stored progress, or None where there is none.
+
+        Raises where the stored run differs from ``identity`` in anything that changes its result.
+        """
+        if not self.path.exists():
+            return None
+        with np.load(self.path, allow_pickle=False) as arrays:
+            stored = json.loads(str(arrays["marginshot-output"]))
+            for name in identity:
+                if stored.get(name) != json.loads(json.dumps(identity[name])):
+                    raise ValueError(
+                        f"{self.path.name} belongs to another run: its {name} is {_short(stored.get(name))}, not "
+                        f"{_short(identity[name])}. Repeat the first command with --resume, or start over with --force."
+                    )
+            n_blocks = sum(name.startswith("done_") for name in arrays.files)
+            return [BlockProgress(**{name: arrays[f"{name}_{i}"] for name in _ARRAYS}) for i in range(n_blocks)]
+
+    def save(self, blocks: Sequence[BlockProgress], identity: Mapping[str, Any], *, at_once: bool) -> None:
+        """Write the progress, unless the last write was a moment ago and this one need not be ``at_once``."""
+        if not at_once and time.monotonic() - self._last_write < _INTERVAL:
+            return
+        arrays = {f"{name}_{i}": getattr(block, name) for i, block in enumerate(blocks) for name in _ARRAYS}
+        with atomic_path(self.path) as temporary:
+            np.savez(temporary, allow_pickle=False, **({"marginshot-output": np.array(json.dumps(identity))} | arrays))
+        self._last_write = time.monotonic()
+
+    def discard(self) -> None:
+        """Remove the file: the result it led to is written."""
+        self.path.unlink(missing_ok=True)
+
+
+def checkpoint_path(result: Path) -> Path:
+    """Where the progress of an evaluation lies that writes its result to ``result``."""
+    return result.with_name(f"{result.stem}.partial.npz")
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,161 @@
+"""The protocol: methods over thousands of tasks, in parallel, resumable, the same result however it is spread."""
+
+from __future__ import annotations
+
+import re
+import time
+import warnings
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
+
+from marginshot.evaluation.checkpoint import BlockProgress, Checkpoint
+from marginshot.evaluation.results import Evaluation
+from marginshot.evaluation.run import Run
+from marginshot.evaluation.summary import summarise
+from marginshot.evaluation.workers import Job, Outcome, recorded_warnings, run_job, warm_up
+from marginshot.tasks import TaskSampler
+
+if TYPE_CHECKING:
+    from marginshot.methods.base import Method
+
+# Limits of one job: small enough for progress, interruption and memory, large enough to drown the overhead.
+_JOB_SECONDS = 1.0
+_JOB_BYTES = 32 * 2**20
+_JOB_TASKS = 250
+
+
+class EvaluationInterrupted(KeyboardInterrupt):
+    """Ctrl-C during `evaluate`; ``partial`` is what was finished, without blocks that have not two tasks yet."""
+
+    def __init__(self, partial: Evaluation) -> None:
+        super().__init__("evaluation interrupted")
+        self.partial = partial
+
+
+def evaluate(
+    run: Run,
+    *,
+    n_jobs: int | None = None,
+    checkpoint: Checkpoint | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Evaluation:
+    """Run every method on every task.
+
+    Parameters
+    ----------
+    run : Run
+    n_jobs : int, optional
+        Workers, as in joblib: threads, unless ``joblib.parallel_config`` names another backend (loky, dask, ray). The
+        result does not depend on it.
+    checkpoint : Checkpoint, optional
+        Where to keep what is finished, and to continue from.
+    on_progress : callable, optional
+        Called with the number of tasks done and their total, over all blocks.
+
+    Raises
+    ------
+    EvaluationInterrupted
+        On Ctrl-C, after what is finished was written to ``checkpoint``.
+    """
+    samplers = [TaskSampler(bank, seed=run.seed, **asdict(settings)) for bank, settings in run.blocks()]
+    identity = run.identity()
+    stored = checkpoint.load(identity) if checkpoint else None
+    progress = stored or [BlockProgress.empty(len(run.methods), run.n_tasks) for _ in samplers]
+    total = run.n_tasks * len(samplers)
+
+    def report() -> None:
+        if on_progress:
+            on_progress(sum(int(block.done.sum()) for block in progress), total)
+
+    # One thread per worker: a BLAS that splits a product over threads also changes its last bits.
+    with _warnings_once() as warned, threadpool_limits(limits=1):
+        try:
+            report()
+            with closing(_spread(_plan_jobs(samplers, run.methods, progress), n_jobs)) as outcomes:
+                for outcome in outcomes:
+                    warned += outcome.warned
+                    _record(outcome, progress[outcome.block])
+                    if checkpoint:
+                        checkpoint.save(progress, identity, at_once=False)
+                    report()
+        except BaseException as error:
+            if checkpoint and any(block.done.any() for block in progress):
+                checkpoint.save(progress, identity, at_once=True)
+            if isinstance(error, KeyboardInterrupt):
+                raise EvaluationInterrupted(summarise(run, progress)) from None
+            raise
+    return summarise(run, progress)
+
+
+def _spread(jobs: Sequence[Job], n_jobs: int | None) -> Generator[Outcome, None, None]:
+    """Run the jobs on workers; outcomes come as they are finished."""
+    # Threads unless the caller's joblib configuration says otherwise: the methods spend their time outside the GIL,
+    # and a process would first import all over again what this one has.
+    workers = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered", batch_size=1)
+    yield from workers(delayed(run_job)(job) for job in jobs)
+
+
+@contextmanager
+def _warnings_once() -> Iterator[list[tuple[str, type[Warning]]]]:
+    """Hold back warnings and raise them at the end, once where they differ in their numbers only.
+
+    Every job counts the tasks that did not converge; a user wants to be told once. The list is for the warnings of
+    other processes.
+    """
+    warned: list[tuple[str, type[Warning]]] = []
+    with recorded_warnings() as caught:
+        try:
+            yield warned
+        finally:
+            warned += [(str(item.message), item.category) for item in caught]
+    kinds = {re.sub(r"[\d.]+", "#", message): (message, category) for message, category in reversed(warned)}
+    for message, category in reversed(kinds.values()):
+        warnings.warn(message, category, stacklevel=4)
+
+
+def _plan_jobs(
+    samplers: Sequence[TaskSampler], methods: Mapping[str, Method], progress: Sequence[BlockProgress]
+) -> list[Job]:
+    """All jobs at once: joblib would run a generator's trials in a thread of its own, beside the workers."""
+    jobs: list[Job] = []
+    for index, (sampler, block) in enumerate(zip(samplers, progress, strict=True)):
+        missing = block.missing()
+        size = _job_size(sampler, methods) if missing else 1
+        for start, stop in missing:
+            firsts = range(start, stop, size)
+            jobs += [Job(index, sampler, methods, first, min(first + size, stop)) for first in firsts]
+    return jobs
+
+
+def _job_size(sampler: TaskSampler, methods: Mapping[str, Method]) -> int:
+    """Tasks per job, from a short trial: the result does not depend on it.
+
+    The trial also compiles what is to be compiled, once, before any worker starts.
+    """
+    batch = sampler.batch(0, 2)
+    seconds = 0.0
+    for method in methods.values():
+        warm_up(method, batch)
+        started = time.perf_counter()
+        with recorded_warnings():
+            method.predict_scores(batch.support, batch.support_labels, batch.query)
+        seconds += (time.perf_counter() - started) / 2
+    bytes_per_task = (batch.support.nbytes + batch.query.nbytes) / 2
+    return max(1, min(_JOB_TASKS, int(_JOB_SECONDS / seconds), int(_JOB_BYTES / bytes_per_task)))
+
+
+def _record(outcome: Outcome, block: BlockProgress) -> None:
+    tasks = slice(outcome.start, outcome.stop)
+    block.accuracy[:, tasks] = outcome.accuracy
+    block.redrawn[tasks] = outcome.redrawn
+    done = block.done.copy()
+    done[tasks] = True
+    # One step, in which Python lets no Ctrl-C in: a task must not be marked as missing with its counts already added.
+    vars(block).update(
+        done=done, seconds=block.seconds + outcome.seconds, reliability=block.reliability + outcome.reliability
+    )

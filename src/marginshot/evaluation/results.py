@@ -1,0 +1,238 @@
+"""What an evaluation found, as dataclasses and as JSON with the accuracies of all tasks beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginshot._files import atomic_path
+
+#: First entry of every result file; `Evaluation.load` refuses a file without it.
+FORMAT = "marginshot-output/1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureRecord:
+    """The features an evaluation ran on; ``sha256`` is `FeatureBank.content_hash`."""
+
+    source: str
+    sha256: str
+    n_rows: int
+    n_features: int
+    n_classes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """Mean difference in accuracy to another method on the same tasks, and half its 95 % interval."""
+
+    to: str
+    mean: float
+    ci95: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """Reliability of a method's probabilities: the expected calibration error, and the curve it comes from."""
+
+    ece: float
+    confidence: tuple[float, ...]
+    accuracy: tuple[float, ...]
+    n_queries: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodResult:
+    """One method on the tasks of one block: features, way and shot.
+
+    Parameters
+    ----------
+    features : str
+        Source of the features, one of `Evaluation.features`.
+    method : str
+        Label of the method; ``title`` is how a table names it, ``reference`` its paper, ``settings`` its parameters.
+    transductive : bool
+        Whether the method uses all queries of a task together.
+    way, shot, query : int
+        Classes, support examples per class (a tuple where they differ) and queries per class.
+    tasks : int
+        Tasks finished.
+    accuracy, ci95 : float
+        Mean over the tasks, 0 to 1, and half the width of its 95 % confidence interval.
+    worst_tenth : float
+        Mean accuracy of the worst tenth of the tasks.
+    seconds_per_task : float
+        Processor time of the method itself, on one core, without drawing the task.
+    difference : Difference, optional
+        To the reference method; None for that method itself.
+    calibration : Calibration, optional
+        For a method that gives probabilities.
+    redrawn_tasks : int
+        Tasks whose class shares had to be drawn again to fit the class sizes.
+    per_task : ndarray of shape (tasks,)
+        Accuracy of every task; kept in the ``.npz`` beside the JSON.
+    """
+
+    features: str
+    method: str
+    title: str
+    reference: str
+    transductive: bool
+    settings: Mapping[str, Any]
+    way: int
+    shot: int | tuple[int, ...]
+    query: int
+    tasks: int
+    accuracy: float
+    ci95: float
+    worst_tenth: float
+    seconds_per_task: float
+    difference: Difference | None
+    calibration: Calibration | None
+    redrawn_tasks: int
+    per_task: NDArray[np.float64] = field(repr=False)
+
+    @property
+    def block(self) -> tuple[str, int, int | tuple[int, ...]]:
+        """What the tasks were drawn from and how: results of one block are on the same tasks."""
+        return self.features, self.way, self.shot
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything but the accuracies of single tasks."""
+        entry = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "per_task"}
+        for name in ("difference", "calibration"):
+            entry[name] = None if entry[name] is None else asdict(entry[name])
+        return entry
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """A whole run: what is needed to repeat it, and what came out.
+
+    Parameters
+    ----------
+    arguments : mapping
+        Everything that chooses the tasks and methods: way, shot, query, tasks, seed, dirichlet, present, methods.
+    features : tuple of FeatureRecord
+    results : tuple of MethodResult
+        Block by block, methods in the order asked for.
+    command : str
+        The command line, or an empty text for a run from Python.
+    complete : bool
+        False where the run was interrupted and some tasks are missing.
+    version, created, machine
+        Of marginshot, in UTC, and the computer with its library versions.
+    """
+
+    arguments: Mapping[str, Any]
+    features: tuple[FeatureRecord, ...]
+    results: tuple[MethodResult, ...]
+    command: str = ""
+    complete: bool = True
+    version: str = field(default_factory=lambda: version("marginshot"))
+    created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    machine: Mapping[str, str] = field(default_factory=lambda: describe_machine())
+
+    def blocks(self) -> list[list[MethodResult]]:
+        """Results grouped by the tasks they are on."""
+        groups: dict[Any, list[MethodResult]] = {}
+        for result in self.results:
+            groups.setdefault(result.block, []).append(result)
+        return list(groups.values())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write JSON to ``path`` and the accuracies of all tasks to `tasks_path` beside it."""
+        target = Path(path)
+        with atomic_path(tasks_path(target)) as temporary:
+            np.savez_compressed(temporary, allow_pickle=False, **self._tasks_arrays())
+        with atomic_path(target) as temporary:
+            content = json.dumps(self.to_json(tasks_path(target).name), indent=1, allow_nan=False)
+            temporary.write_text(content + "\n", encoding="utf-8")
+
+    def _tasks_arrays(self) -> dict[str, NDArray[Any]]:
+        arrays: dict[str, NDArray[Any]] = {f"result_{i}": result.per_task for i, result in enumerate(self.results)}
+        # The name of this entry, in plain text in the file, marks it as ours.
+        return {"marginshot-output": np.array(FORMAT)} | arrays
+
+    def to_json(self, per_task: str | None = None) -> dict[str, Any]:
+        """The evaluation as JSON types; ``per_task`` names the file with the accuracies of single tasks."""
+        entry = {item.name: getattr(self, item.name) for item in fields(self)}
+        entry["features"] = [asdict(record) for record in self.features]
+        entry["results"] = [
+            result.to_json() | ({} if per_task is None else {"per_task": f"result_{i}"})
+            for i, result in enumerate(self.results)
+        ]
+        results = entry.pop("results")
+        seed = self.arguments.get("seed")
+        return {"format": FORMAT, **entry, "seed": seed, "per_task_file": per_task, "results": results}
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Evaluation:
+        """Read what `save` wrote."""
+        target = Path(path)
+        try:
+            content = json.loads(target.read_text(encoding="utf-8"))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{target.name} is not a result file: {error}.") from error
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise ValueError(
+                f"{target.name} is not a result file of `marginshot evaluate`: no format {FORMAT!r} in it."
+            )
+        beside = target.with_name(content["per_task_file"])
+        if not beside.exists():
+            raise FileNotFoundError(f"{beside.name}, the accuracies of single tasks, is missing beside {target.name}.")
+        with np.load(beside, allow_pickle=False) as arrays:
+            results = tuple(_read_result(entry, arrays[entry["per_task"]]) for entry in content["results"])
+        known = {item.name for item in fields(cls)}
+        rest = {name: value for name, value in content.items() if name in known}
+        rest["features"] = tuple(FeatureRecord(**record) for record in content["features"])
+        return cls(**(rest | {"results": results}))
+
+
+def _read_result(entry: dict[str, Any], per_task: NDArray[np.float64]) -> MethodResult:
+    entry = dict(entry, per_task=per_task)
+    if isinstance(entry["shot"], list):
+        entry["shot"] = tuple(entry["shot"])
+    if entry["difference"] is not None:
+        entry["difference"] = Difference(**entry["difference"])
+    if entry["calibration"] is not None:
+        curve = entry["calibration"]
+        lists = {name: tuple(curve[name]) for name in ("confidence", "accuracy", "n_queries")}
+        entry["calibration"] = Calibration(ece=curve["ece"], **lists)
+    return MethodResult(**entry)
+
+
+def tasks_path(path: Path) -> Path:
+    """Where the accuracies of all tasks lie for a result at ``path``."""
+    return path.with_name(f"{path.stem}.tasks.npz")
+
+
+def describe_machine() -> dict[str, str]:
+    """Computer and library versions, as far as they can change a time or a last digit."""
+    return {
+        "system": platform.platform(),
+        "processor": _processor(),
+        "cores": str(os.cpu_count()),
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("numpy", "scipy", "scikit-learn", "numba")},
+    }
+
+
+def _processor() -> str:
+    """The processor's own name where the system tells it (Linux), else what Python knows."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

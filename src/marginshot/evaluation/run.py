@@ -1,0 +1,78 @@
+"""What to evaluate: features, methods, tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from marginshot.evaluation.workers import describe_method
+from marginshot.features import FeatureBank
+from marginshot.tasks import TaskSettings
+
+if TYPE_CHECKING:
+    from marginshot.methods.base import Method
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What to evaluate.
+
+    Parameters
+    ----------
+    banks : sequence of FeatureBank
+        With different sources.
+    methods : mapping
+        Label -> method.
+    settings : sequence of TaskSettings
+        Each gives one block per bank.
+    n_tasks : int, default=10000
+    seed : int, default=0
+    command : str, default=""
+        Kept in the result.
+    """
+
+    banks: Sequence[FeatureBank]
+    methods: Mapping[str, Method]
+    settings: Sequence[TaskSettings]
+    n_tasks: int = 10_000
+    seed: int = 0
+    command: str = ""
+
+    def __post_init__(self) -> None:
+        if self.n_tasks < 2:
+            raise ValueError(f"A confidence interval needs at least 2 tasks; got {self.n_tasks}.")
+        for what, given in (("features", self.banks), ("methods", self.methods), ("task settings", self.settings)):
+            if not given:
+                raise ValueError(f"Nothing to evaluate: no {what} given.")
+        sources = [bank.source for bank in self.banks]
+        if len(set(sources)) < len(sources):
+            twice = next(source for source in sources if sources.count(source) > 1)
+            raise ValueError(
+                f"Two sets of features are called {twice!r}; rename one so that results can be told apart."
+            )
+        if len(set(self.settings)) < len(self.settings):
+            raise ValueError("The same way and shot is asked for twice.")
+
+    def blocks(self) -> Iterator[tuple[FeatureBank, TaskSettings]]:
+        """Every combination of features and task settings."""
+        return ((bank, settings) for bank in self.banks for settings in self.settings)
+
+    def describe(self) -> dict[str, Any]:
+        """Everything the result depends on, as JSON types."""
+        first = self.settings[0]
+        return {
+            "features": [bank.source for bank in self.banks],
+            "way": sorted({settings.n_way for settings in self.settings}),
+            "shot": list(dict.fromkeys(settings.n_shot for settings in self.settings)),
+            "query": first.n_query_per_class,
+            "dirichlet": first.dirichlet,
+            "present": first.present,
+            "tasks": self.n_tasks,
+            "seed": self.seed,
+            "methods": {label: describe_method(method) for label, method in self.methods.items()},
+        }
+
+    def identity(self) -> dict[str, Any]:
+        """What a stored run must have in common with this one to be continued."""
+        return {**self.describe(), "sha256": [bank.content_hash for bank in self.banks]}

@@ -1,0 +1,83 @@
+"""Means with intervals, paired differences, the worst tenth, calibration: what is said about many accuracies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+#: Equal-width bins of confidence in a reliability curve.
+N_BINS = 15
+
+# Confidences are summed as whole multiples of this, so that the sum does not depend on the order of the tasks.
+_CONFIDENCE_UNIT = 2.0**-40
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def mean_and_interval(values: Floats) -> tuple[float, float]:
+    """Mean of the values of independent tasks and half the width of its 95 % confidence interval.
+
+    Student's t: with thousands of tasks the field's 1.96 standard errors, with few of them an honest interval.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_tasks,)
+        At least two.
+    """
+    if len(values) < 2:
+        raise ValueError(f"A confidence interval needs at least 2 tasks; got {len(values)}.")
+    error = np.std(values, ddof=1) / np.sqrt(len(values))
+    return float(np.mean(values)), float(stdtrit(len(values) - 1, 0.975) * error)
+
+
+def paired_difference(values: Floats, reference: Floats) -> tuple[float, float]:
+    """Mean of ``values - reference`` over the same tasks, and half the width of its 95 % interval; both (n_tasks,)."""
+    if values.shape != reference.shape:
+        raise ValueError(f"A paired difference needs the same tasks; got {values.shape} and {reference.shape}.")
+    return mean_and_interval(values - reference)
+
+
+def worst_tenth(values: Floats) -> float:
+    """Mean accuracy of the tenth of the tasks with the lowest accuracy, rounded up to a whole task."""
+    n_worst = -(-len(values) // 10)
+    return float(np.mean(np.partition(values, n_worst - 1)[:n_worst]))
+
+
+def count_reliability(probabilities: NDArray[Any], predicted: Ints, labels: Ints) -> Ints:
+    """Queries by confidence: how many, how many right, and their summed confidence.
+
+    Parameters
+    ----------
+    probabilities : ndarray of shape (T, n_query, n_way)
+    predicted, labels : ndarray of int of shape (T, n_query)
+
+    Returns
+    -------
+    ndarray of int64 of shape (N_BINS, 3)
+        Counts of different tasks add up, in any order, to the counts of all of them.
+    """
+    confidence = np.take_along_axis(probabilities, predicted[..., None], axis=2).ravel()
+    bins = np.clip((confidence * N_BINS).astype(np.int64), 0, N_BINS - 1)
+    right = (predicted == labels).ravel()
+    counts = np.zeros((N_BINS, 3), dtype=np.int64)
+    np.add.at(counts[:, 0], bins, 1)
+    np.add.at(counts[:, 1], bins, right)
+    np.add.at(counts[:, 2], bins, np.rint(confidence / _CONFIDENCE_UNIT).astype(np.int64))
+    return counts
+
+
+def reliability_curve(counts: Ints) -> tuple[Floats, Floats, Ints]:
+    """Mean confidence, accuracy and number of queries of every bin that is not empty."""
+    filled = counts[counts[:, 0] > 0]
+    n_queries = filled[:, 0]
+    return filled[:, 2] * _CONFIDENCE_UNIT / n_queries, filled[:, 1] / n_queries, n_queries
+
+
+def expected_calibration_error(counts: Ints) -> float:
+    """Mean distance between confidence and accuracy over the bins, weighted by their queries (0 is perfect)."""
+    confidence, accuracy, n_queries = reliability_curve(counts)
+    return float(np.sum(np.abs(confidence - accuracy) * n_queries) / n_queries.sum())

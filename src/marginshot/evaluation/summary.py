@@ -1,0 +1,100 @@
+"""From the accuracies of tasks to results: who is how good, and how sure one can be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginshot.evaluation.checkpoint import BlockProgress
+from marginshot.evaluation.results import Calibration, Difference, Evaluation, FeatureRecord, MethodResult
+from marginshot.evaluation.run import Run
+from marginshot.evaluation.statistics import (
+    expected_calibration_error,
+    mean_and_interval,
+    paired_difference,
+    reliability_curve,
+    worst_tenth,
+)
+from marginshot.evaluation.workers import describe_method
+from marginshot.features import FeatureBank
+from marginshot.tasks import TaskSettings
+
+#: The method others are compared with, where it takes part; else it is the first.
+REFERENCE_METHOD = "fs-tmmc"
+
+
+def summarise(run: Run, progress: Sequence[BlockProgress]) -> Evaluation:
+    """Statistics of every method on every block with at least two finished tasks."""
+    results: list[MethodResult] = []
+    for (bank, settings), block in zip(run.blocks(), progress, strict=True):
+        if block.done.sum() >= 2:
+            results += _summarise_block(run, bank, settings, block)
+    return Evaluation(
+        arguments=run.describe(),
+        features=tuple(_describe_features(bank) for bank in run.banks),
+        results=tuple(results),
+        command=run.command,
+        complete=all(block.done.all() for block in progress),
+    )
+
+
+def _describe_features(bank: FeatureBank) -> FeatureRecord:
+    n_rows, n_features = bank.X.shape
+    return FeatureRecord(
+        source=bank.source,
+        sha256=bank.content_hash,
+        n_rows=n_rows,
+        n_features=n_features,
+        n_classes=len(bank.classes),
+    )
+
+
+def _summarise_block(run: Run, bank: FeatureBank, settings: TaskSettings, block: BlockProgress) -> list[MethodResult]:
+    labels = list(run.methods)
+    reference = labels.index(REFERENCE_METHOD) if REFERENCE_METHOD in labels else 0
+    accuracies = block.accuracy[:, block.done]
+    n_done = accuracies.shape[1]
+    results = []
+    for index, (label, method) in enumerate(run.methods.items()):
+        mean, ci95 = mean_and_interval(accuracies[index])
+        difference = None
+        if index != reference:
+            gap, gap_ci95 = paired_difference(accuracies[index], accuracies[reference])
+            difference = Difference(to=labels[reference], mean=gap, ci95=gap_ci95)
+        results.append(
+            MethodResult(
+                features=bank.source,
+                method=label,
+                title=method.title,
+                reference=method.reference,
+                transductive=method.transductive,
+                settings=describe_method(method),
+                way=settings.n_way,
+                shot=settings.n_shot,
+                query=settings.n_query_per_class,
+                tasks=n_done,
+                accuracy=mean,
+                ci95=ci95,
+                worst_tenth=worst_tenth(accuracies[index]),
+                seconds_per_task=float(block.seconds[index] / n_done),
+                difference=difference,
+                calibration=_summarise_calibration(block.reliability[index]),
+                redrawn_tasks=int(block.redrawn.sum()),
+                per_task=accuracies[index],
+            )
+        )
+    return results
+
+
+def _summarise_calibration(counts: NDArray[np.int64]) -> Calibration | None:
+    if not counts[:, 0].any():
+        return None
+    confidence, accuracy, n_queries = reliability_curve(counts)
+    return Calibration(
+        ece=expected_calibration_error(counts),
+        confidence=tuple(confidence.tolist()),
+        accuracy=tuple(accuracy.tolist()),
+        n_queries=tuple(n_queries.tolist()),
+    )

@@ -1,0 +1,157 @@
+"""The part of an evaluation that runs in workers: methods on a slice of the tasks of a block."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from marginshot.evaluation.statistics import N_BINS, count_reliability
+from marginshot.tasks import TaskBatch, TaskSampler
+
+if TYPE_CHECKING:
+    from marginshot.methods.base import Method
+
+
+def describe_method(method: Method) -> dict[str, Any]:
+    """Name and settings of a method as JSON types."""
+    settings = {item.name: _plain(getattr(method, item.name)) for item in fields(method)}  # type: ignore[arg-type]
+    return {"method": method.name, **settings}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, str | int | float | bool | None) else repr(value)
+
+
+@dataclass(frozen=True)
+class Job:
+    """Tasks ``start`` to ``stop`` of a block for all methods; ``parent`` is the process that planned it."""
+
+    block: int
+    sampler: TaskSampler
+    methods: Mapping[str, Method]
+    start: int
+    stop: int
+    parent: int = field(default_factory=os.getpid)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Arrays as in `BlockProgress` for tasks ``start`` to ``stop``; warnings they raised in another process."""
+
+    block: int
+    start: int
+    stop: int
+    accuracy: NDArray[np.float64]
+    seconds: NDArray[np.float64]
+    reliability: NDArray[np.int64]
+    redrawn: NDArray[np.bool_]
+    warned: tuple[tuple[str, type[Warning]], ...] = ()
+
+
+_warm: set[tuple[str, tuple[int, ...]]] = set()
+
+
+def warm_up(method: Method, batch: TaskBatch) -> None:
+    """Let a method compile or load what it needs, once per process and shape, so that it is not timed."""
+    key = (repr(method), batch.support.shape[1:] + batch.query.shape[1:])
+    if key not in _warm:
+        # What it warns of here it will warn of again when it counts.
+        with recorded_warnings():
+            method.predict_scores(batch.support[:1], batch.support_labels[:1], batch.query[:1])
+        _warm.add(key)
+
+
+def run_job(job: Job) -> Outcome:
+    """Score the tasks of a job, in this process or another one."""
+    if os.getpid() == job.parent:
+        # The parent holds BLAS to one thread, for all; OpenMP counts anew in every thread.
+        with threadpool_limits(limits=1, user_api="openmp"):
+            return _score_tasks(job)
+    _settle_worker()
+    with recorded_warnings() as caught:
+        outcome = _score_tasks(job)
+    return replace(outcome, warned=tuple((str(item.message), item.category) for item in caught))
+
+
+@contextmanager
+def recorded_warnings() -> Iterator[list[warnings.WarningMessage]]:
+    """Collect warnings instead of showing them, to be raised again where the user is.
+
+    Not in a thread beside others: Python's filters belong to all threads, so there warnings take their usual way.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield []
+        return
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield caught
+
+
+_settled: list[bool] = []
+
+
+def _settle_worker() -> None:
+    """Once per worker process: one thread, and Ctrl-C is the parent's business."""
+    if _settled:
+        return
+    # The parent has compiled what there was to compile; a worker slow to load it must not say that it compiles.
+    logging.getLogger("marginshot").setLevel(logging.ERROR)
+    threadpool_limits(limits=1)
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except ValueError:
+        # Some backends run jobs outside the main thread, where Python leaves signals alone anyway.
+        _settled.append(False)
+    else:
+        _settled.append(True)
+
+
+def _score_tasks(job: Job) -> Outcome:
+    batch = job.sampler.batch(job.start, job.stop)
+    accuracy, seconds, reliability = [], [], []
+    for label, method in job.methods.items():
+        warm_up(method, batch)
+        # The thread's own time: neither other workers nor other programs count.
+        started = time.thread_time()
+        scores = method.predict_scores(batch.support, batch.support_labels, batch.query)
+        seconds.append(time.thread_time() - started)
+        if np.isnan(scores).any():
+            bad = job.start + int(np.isnan(scores).any(axis=(1, 2)).argmax())
+            raise ValueError(f"Method {label!r} gave NaN as a score on task {bad}; its accuracy would mean nothing.")
+        predicted = scores.argmax(axis=2)
+        accuracy.append((predicted == batch.query_labels).mean(axis=1))
+        probabilities = method.probabilities(scores)
+        reliability.append(_count(probabilities, predicted, batch.query_labels))
+    return Outcome(
+        job.block,
+        job.start,
+        job.stop,
+        np.stack(accuracy),
+        np.array(seconds),
+        np.stack(reliability),
+        batch.redrawn,
+    )
+
+
+def _count(
+    probabilities: NDArray[np.float64] | None, predicted: NDArray[np.int64], labels: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    if probabilities is None:
+        return np.zeros((N_BINS, 3), dtype=np.int64)
+    return count_reliability(probabilities, predicted, labels)

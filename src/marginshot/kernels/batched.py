@@ -1,0 +1,65 @@
+"""The small functions every method uses, in NumPy, on batches of tasks.
+
+A product of batches is one BLAS call per task and every sum stays inside its task, so a task gives the same bits alone
+or in a batch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Labels = NDArray[np.int64]
+
+
+def softmax(logits: Array) -> Array:
+    """Softmax over the last axis, safe for large logits."""
+    shifted: Array = logits - logits.max(axis=-1, keepdims=True)
+    np.exp(shifted, out=shifted)
+    shifted /= shifted.sum(axis=-1, keepdims=True)
+    return shifted
+
+
+def log_softmax(logits: Array) -> Array:
+    """Logarithm of the softmax over the last axis, safe for large logits."""
+    shifted: Array = logits - logits.max(axis=-1, keepdims=True)
+    shifted -= np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    return shifted
+
+
+def one_hot(labels: Labels, n_way: int, dtype: Any) -> Array:
+    """(T, n) labels in 0..n_way-1 -> (T, n, n_way) of zeros and ones."""
+    members: Array = (labels[:, :, None] == np.arange(n_way)).astype(dtype)
+    return members
+
+
+def class_means(support: Array, labels: Labels, n_way: int) -> Array:
+    """Mean of each class's support, the prototypes: (T, n, D), (T, n) -> (T, n_way, D)."""
+    members = one_hot(labels, n_way, support.dtype)
+    members /= members.sum(axis=1, keepdims=True)
+    means: Array = np.matmul(members.swapaxes(1, 2), support)
+    return means
+
+
+def squared_norms(rows: Array) -> Array:
+    """(T, n, D) -> (T, n)."""
+    norms: Array = np.einsum("tnd,tnd->tn", rows, rows)
+    return norms
+
+
+def inner_products(left: Array, right: Array) -> Array:
+    """(T, n, D), (T, m, D) -> (T, n, m)."""
+    products: Array = np.matmul(left, right.swapaxes(1, 2))
+    return products
+
+
+def squared_distances(left: Array, right: Array) -> Array:
+    """(T, n, D), (T, m, D) -> (T, n, m), never negative."""
+    distances = inner_products(left, right)
+    distances *= -2.0
+    distances += squared_norms(left)[:, :, None]
+    distances += squared_norms(right)[:, None, :]
+    return np.maximum(distances, 0.0, out=distances)

@@ -1,0 +1,108 @@
+"""Classifier heads whose weights are trained on one task: logits, and the way back from logits to weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginshot.kernels.batched import class_means, inner_products, one_hot, squared_norms
+from marginshot.methods.base import Tasks
+from marginshot.objectives.information import InformationObjective
+from marginshot.solvers.adam import adam
+
+Array = NDArray[Any]
+
+
+class Head(Protocol):
+    """Weights of shape (T, N, D), one row a class, to logits."""
+
+    def logits(self, rows: Array, weights: Array) -> Array:
+        """(T, M, D), (T, N, D) -> (T, M, N)."""
+        ...
+
+    def pull_back(self, rows: Array, weights: Array, slope: Array) -> Array:
+        """Derivative by the logits (T, M, N) -> derivative by the weights (T, N, D)."""
+        ...
+
+
+@dataclass(frozen=True)
+class CosineHead:
+    """``scale · cos(x, w)`` for rows x of unit length; a class whose weights are all zero has logit 0."""
+
+    scale: float
+
+    def logits(self, rows: Array, weights: Array) -> Array:
+        """(T, M, D), (T, N, D) -> (T, M, N)."""
+        logits = inner_products(rows, weights)
+        logits *= (self.scale / _norms(weights)).swapaxes(1, 2)
+        return logits
+
+    def pull_back(self, rows: Array, weights: Array, slope: Array) -> Array:
+        """Derivative by the logits (T, M, N) -> derivative by the weights (T, N, D)."""
+        norms = _norms(weights)
+        gradient: Array = np.matmul(slope.swapaxes(1, 2), rows)
+        radial = np.einsum("tnd,tnd->tn", gradient, weights)[:, :, None] / norms**2
+        gradient -= radial * weights
+        gradient *= self.scale / norms
+        return gradient
+
+
+@dataclass(frozen=True)
+class EuclideanHead:
+    """``−scale/2 · ‖x − w‖²``."""
+
+    scale: float
+
+    def logits(self, rows: Array, weights: Array) -> Array:
+        """(T, M, D), (T, N, D) -> (T, M, N)."""
+        logits = inner_products(rows, weights)
+        logits -= 0.5 * squared_norms(rows)[:, :, None]
+        logits -= 0.5 * squared_norms(weights)[:, None, :]
+        logits *= self.scale
+        return logits
+
+    def pull_back(self, rows: Array, weights: Array, slope: Array) -> Array:
+        """Derivative by the logits (T, M, N) -> derivative by the weights (T, N, D)."""
+        gradient: Array = np.matmul(slope.swapaxes(1, 2), rows)
+        gradient -= slope.sum(axis=1)[:, :, None] * weights
+        gradient *= self.scale
+        return gradient
+
+
+def train_head(
+    tasks: Tasks, head: Head, objective: InformationObjective, *, learning_rate: float, n_steps: int
+) -> Array:
+    """Query logits (T, n_query, N) after training the head with Adam, started from the class means.
+
+    Parameters
+    ----------
+    tasks : Tasks
+        Features already centred and scaled as the method wants them.
+    head : Head
+    objective : InformationObjective
+        Without query terms only the support is looked at during training.
+    learning_rate : float
+    n_steps : int
+    """
+    n_support = tasks.support.shape[1]
+    targets = one_hot(tasks.labels, tasks.n_way, tasks.support.dtype)
+    rows = np.concatenate([tasks.support, tasks.query], axis=1) if objective.uses_query else tasks.support
+
+    def gradient(weights: Array) -> Array:
+        logits = head.logits(rows, weights)
+        slopes = objective.gradient(logits[:, :n_support], targets, logits[:, n_support:])
+        return head.pull_back(rows, weights, np.concatenate(slopes, axis=1))
+
+    start = class_means(tasks.support, tasks.labels, tasks.n_way)
+    weights = adam(gradient, start, learning_rate=learning_rate, n_steps=n_steps)
+    return head.logits(tasks.query, weights)
+
+
+def _norms(weights: Array) -> Array:
+    """(T, N, D) -> (T, N, 1), with 1 in place of 0."""
+    norms = np.sqrt(squared_norms(weights))[:, :, None]
+    norms[norms == 0.0] = 1.0
+    return norms

@@ -1,0 +1,214 @@
+"""What a method is, the table of all methods, and the one way tasks reach a method."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from marginshot._validation import check_task_batch
+
+Scores = NDArray[np.float64]
+
+# Tasks are scored a few at a time so that the features of a group stay in the processor's cache.
+_GROUP_BYTES = 2_000_000
+
+
+class Method(Protocol):
+    """A few-shot classifier on batches of tasks, its settings frozen.
+
+    Attributes
+    ----------
+    name : str
+        As on the command line.
+    title : str
+        As in a table.
+    reference : str
+        Authors, title, venue.
+    transductive : bool
+        Whether the answer to one query depends on the others by the method's own design.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    reference: ClassVar[str]
+    transductive: ClassVar[bool]
+
+    def predict_scores(self, support: NDArray[Any], support_labels: NDArray[Any], query: NDArray[Any]) -> Scores:
+        """Score every class for every query; larger is better.
+
+        Parameters
+        ----------
+        support : ndarray of shape (T, n_support, D)
+        support_labels : ndarray of int of shape (T, n_support)
+            Values 0..N-1; each class occurs in each task, as often as it likes.
+        query : ndarray of shape (T, n_query, D)
+
+        Returns
+        -------
+        scores : ndarray of float64 of shape (T, n_query, N)
+        """
+        ...
+
+    def probabilities(self, scores: Scores) -> Scores | None:
+        """The class probabilities the method's paper defines for these scores, (T, n_query, N), or None."""
+        ...
+
+
+METHODS: dict[str, type[Method]] = {}
+
+_MethodClass = TypeVar("_MethodClass", bound=type[Method])
+
+
+def register(method: _MethodClass) -> _MethodClass:
+    """Enter a method into the table under its name."""
+    if method.name in METHODS:
+        raise ValueError(f"Two methods are named {method.name!r}: {METHODS[method.name].__name__}, {method.__name__}.")
+    METHODS[method.name] = method
+    return method
+
+
+def get_method(name: str, **settings: Any) -> Method:
+    """The method called ``name`` with these settings, defaults for the others.
+
+    Examples
+    --------
+    >>> from marginshot.methods import get_method
+    >>> get_method("laplacianshot", smoothing=0.5).title
+    'LaplacianShot'
+    """
+    if name not in METHODS:
+        raise ValueError(f"Unknown method {name!r}{_did_you_mean(name, METHODS)} Known: {', '.join(sorted(METHODS))}.")
+    method = METHODS[name]
+    known = [field.name for field in dataclasses.fields(method)]  # type: ignore[arg-type]
+    unknown = [setting for setting in settings if setting not in known]
+    if unknown:
+        raise ValueError(
+            f"Method {name!r} has no setting {', '.join(map(repr, unknown))}{_did_you_mean(unknown[0], known)} "
+            f"It takes: {', '.join(known) or 'none'}."
+        )
+    return method(**settings)
+
+
+def _did_you_mean(word: str, known: Any) -> str:
+    nearest = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {nearest[0]!r}?" if nearest else "."
+
+
+def check_setting(
+    method: object, name: str, *, low: float, high: float = np.inf, open_low: bool = False, open_high: bool = True
+) -> None:
+    """Raise ValueError unless the number ``method.name`` lies between ``low`` and ``high``; open ends are excluded."""
+    value = getattr(method, name)
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise ValueError(f"{name} of {type(method).__name__} must be a number; got {value!r}.")
+    above = low < value if open_low else low <= value
+    below = value < high if open_high else value <= high
+    if not (above and below):
+        interval = f"{'(' if open_low else '['}{low:g}, {high:g}{')' if open_high else ']'}"
+        raise ValueError(f"{name} of {type(method).__name__} must be in {interval}; got {value!r}.")
+
+
+def check_count(method: object, name: str, *, low: int) -> None:
+    """Raise ValueError unless ``method.name`` is an integer of at least ``low``."""
+    value = getattr(method, name)
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
+        raise ValueError(f"{name} of {type(method).__name__} must be an integer of at least {low}; got {value!r}.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Tasks:
+    """Some tasks, checked: what a method's own code sees.
+
+    Parameters
+    ----------
+    support : ndarray of float32 or float64 of shape (T, n_support, D)
+    labels : ndarray of int64 of shape (T, n_support)
+    query : ndarray of the support's dtype of shape (T, n_query, D), n_query at least 1
+    n_way : int
+    converged : ndarray of bool of shape (T,)
+        All true at first; an iterative method writes here which tasks it finished.
+    """
+
+    support: NDArray[Any]
+    labels: NDArray[np.int64]
+    query: NDArray[Any]
+    n_way: int
+    converged: NDArray[np.bool_]
+
+
+def score_tasks(
+    score: Callable[[Tasks], NDArray[Any]], support: ArrayLike, support_labels: ArrayLike, query: ArrayLike
+) -> tuple[Scores, NDArray[np.bool_]]:
+    """Check a batch of tasks, then ``score`` it in groups that fit the processor's cache.
+
+    Parameters
+    ----------
+    score : callable
+        From ``Tasks`` to scores of shape (T, n_query, n_way); must treat each task on its own.
+    support, support_labels, query : array-like
+        As in ``Method.predict_scores``.
+
+    Returns
+    -------
+    scores : ndarray of float64 of shape (T, n_query, n_way)
+    converged : ndarray of bool of shape (T,)
+    """
+    support, labels, query = check_task_batch(support, support_labels, query)
+    n_tasks, n_query = query.shape[:2]
+    n_way = int(labels.max()) + 1
+    scores, converged = np.zeros((n_tasks, n_query, n_way)), np.ones(n_tasks, dtype=bool)
+    if n_query == 0:
+        return scores, converged
+    dtype = np.float32 if np.result_type(support, query, np.float32) == np.float32 else np.float64
+    bytes_per_task = (support.shape[1] + n_query) * support.shape[2] * np.dtype(dtype).itemsize
+    step = 1 + _GROUP_BYTES // max(1, bytes_per_task)
+    for start in range(0, n_tasks, step):
+        group = slice(start, start + step)
+        scores[group] = score(
+            Tasks(
+                support=np.ascontiguousarray(support[group], dtype=dtype),
+                labels=labels[group],
+                query=np.ascontiguousarray(query[group], dtype=dtype),
+                n_way=n_way,
+                converged=converged[group],
+            )
+        )
+    return scores, converged
+
+
+class TaskwiseMethod(ABC):
+    """What the methods here share: checked tasks come in, in groups; no probabilities unless a method defines them."""
+
+    def predict_scores(self, support: ArrayLike, support_labels: ArrayLike, query: ArrayLike) -> Scores:
+        """(T, n_support, D), (T, n_support), (T, n_query, D) -> (T, n_query, N), larger is better."""
+        scores, converged = score_tasks(self._score, support, support_labels, query)
+        unfinished = int(np.count_nonzero(~converged))
+        if unfinished:
+            _warn_unfinished(type(self).__name__, unfinished, converged.size)
+        return scores
+
+    def probabilities(self, scores: Scores) -> Scores | None:
+        """The class probabilities the method's paper defines for these scores, (T, n_query, N), or None."""
+        return None
+
+    @abstractmethod
+    def _score(self, tasks: Tasks) -> NDArray[Any]:
+        """Scores (T, n_query, N) of some tasks, each treated on its own."""
+
+
+def _warn_unfinished(method: str, unfinished: int, n_tasks: int) -> None:
+    """One warning for all tasks of a batch that did not converge."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    warnings.warn(
+        f"{method} did not converge in {unfinished} of {n_tasks} tasks: raise max_iter or tol.",
+        ConvergenceWarning,
+        stacklevel=3,
+    )

@@ -1,0 +1,161 @@
+"""The paper's Tables 1 to 3, and our numbers in the columns beside them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from marginshot.evaluation.results import Evaluation, MethodResult
+from marginshot.reporting.grid import Cell, Grid
+from marginshot.reporting.tables import percent
+
+# How the paper calls what we measure.
+_PAPER_NAMES = {
+    "fs-tmmc": "FS-TMMC",
+    "fs-mmc": "FS-MMC",
+    "simpleshot": "SimpleShot",
+    "laplacianshot": "LaplacianShot",
+    "bd-cspn": "BD-CSPN",
+    "protonet": "ProtoNet",
+    "matchingnet": "MatchingNet",
+    "transductive-finetuning": "Transductive tuning",
+}
+
+# What a file of features must be called for its cell to be found without being told.
+_DATASETS = {
+    "miniImageNet → CUB": r"mini.*cub",
+    "miniImageNet": r"mini",
+    "tieredImageNet": r"tiered",
+    "CUB": r"cub",
+}
+_NETWORKS = {"ResNet-18": r"(resnet|rn)[-_]?18", "WRN": r"wrn|wide", "DenseNet": r"densenet|dn[-_]?121"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperCell:
+    """A printed number in per cent; ``ci95`` where the paper gives one."""
+
+    accuracy: float
+    ci95: float | None
+    bold: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperRow:
+    """One line of a table; ``cells`` follow the columns of the table, None where the paper has no number."""
+
+    method: str
+    network: str
+    cells: tuple[PaperCell | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperTable:
+    """One table; ``columns`` are pairs of dataset and shot, ``groups`` the parts between rules."""
+
+    number: int
+    caption: str
+    columns: tuple[tuple[str, int], ...]
+    groups: tuple[tuple[PaperRow, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """One of our results and the cell of the paper it belongs beside."""
+
+    dataset: str
+    network: str
+    result: MethodResult
+
+
+@cache
+def paper_tables() -> tuple[PaperTable, ...]:
+    """All tables, as printed."""
+    content = json.loads(files("marginshot").joinpath("data/paper_tables.json").read_text(encoding="utf-8"))
+    return tuple(
+        PaperTable(
+            number=table["number"],
+            caption=table["caption"],
+            columns=tuple((dataset, shot) for dataset, shot in table["columns"]),
+            groups=tuple(tuple(_read_row(row) for row in group) for group in table["groups"]),
+        )
+        for table in content["tables"]
+    )
+
+
+def _read_row(row: dict[str, list[list[float] | None]]) -> PaperRow:
+    cells = (
+        None if cell is None else PaperCell(accuracy=cell[0], ci95=cell[1], bold=bool(cell[2])) for cell in row["cells"]
+    )
+    return PaperRow(method=str(row["method"]), network=str(row["network"]), cells=tuple(cells))
+
+
+def place_results(evaluation: Evaluation, dataset: str | None = None, network: str | None = None) -> list[Measured]:
+    """Find the cells our results belong beside, by ``dataset`` and ``network`` or else by the name of the features."""
+    placed = []
+    for result in evaluation.results:
+        known_dataset = _choose(dataset, _DATASETS, result.features, "dataset")
+        known_network = _choose(network, _NETWORKS, result.features, "network")
+        if result.way == 5 and result.settings["method"] in _PAPER_NAMES:
+            placed.append(Measured(dataset=known_dataset, network=known_network, result=result))
+    if not placed:
+        names = ", ".join(_PAPER_NAMES)
+        raise ValueError(f"No result stands in the paper's tables: they are 5-way, and of our methods have {names}.")
+    return placed
+
+
+def _choose(given: str | None, patterns: dict[str, str], source: str, what: str) -> str:
+    if given is not None:
+        exact = {name.lower().replace("→", "->").replace(" ", ""): name for name in patterns}
+        key = given.lower().replace("→", "->").replace(" ", "")
+        if key not in exact:
+            raise ValueError(f"The paper has no {what} {given!r}; it has {', '.join(patterns)}.")
+        return exact[key]
+    for name, pattern in patterns.items():
+        if re.search(pattern, source.lower()):
+            return name
+    raise ValueError(f"Cannot tell the {what} from the name {source!r}. Say it with --{what} ({', '.join(patterns)}).")
+
+
+def table_grid(table: PaperTable, measured: Sequence[Measured] = ()) -> Grid:
+    """The table as printed; a column for which we have a number is followed by ours and the difference."""
+    headers = ["Method", "Network"]
+    shown = []
+    for place, (dataset, shot) in enumerate(table.columns):
+        ours = {
+            (_PAPER_NAMES[m.result.settings["method"]], m.network): m.result
+            for m in measured
+            if (m.dataset, m.result.shot) == (dataset, shot)
+        }
+        rows = {(row.method, row.network) for group in table.groups for row in group if row.cells[place]}
+        ours = {key: result for key, result in ours.items() if key in rows}
+        headers += [f"{dataset} {shot}-shot", *(("ours", "Δ") if ours else ())]
+        shown.append(ours)
+    sections = tuple(tuple(_grid_row(row, shown) for row in group) for group in table.groups)
+    return Grid(headers=tuple(headers), sections=sections, n_text=2, title=f"Table {table.number}. {table.caption}")
+
+
+def _grid_row(row: PaperRow, shown: Sequence[dict[tuple[str, str], MethodResult]]) -> tuple[Cell, ...]:
+    cells = [Cell(row.method), Cell(row.network)]
+    for cell, ours in zip(row.cells, shown, strict=True):
+        cells.append(_printed(cell))
+        if not ours:
+            continue
+        result = ours.get((row.method, row.network))
+        if result is None or cell is None:
+            cells += [Cell(""), Cell("")]
+            continue
+        gap = result.accuracy - cell.accuracy / 100
+        cells += [Cell(percent(result.accuracy, result.ci95)), Cell(percent(gap, signed=True))]
+    return tuple(cells)
+
+
+def _printed(cell: PaperCell | None) -> Cell:
+    if cell is None:
+        return Cell("–")
+    interval = None if cell.ci95 is None else cell.ci95 / 100
+    return Cell(percent(cell.accuracy / 100, interval), bold=cell.bold)

@@ -1,0 +1,68 @@
+"""What holds for every command."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from marginshot.cli.app import app, main
+
+HEAVY = {"joblib", "matplotlib", "numba", "numpy", "optuna", "pandas", "pyarrow", "scipy", "sklearn", "torch"}
+COMMANDS = sorted(command.name for command in app.registered_commands)
+
+
+def test_help_loads_nothing_heavy():
+    program = (
+        "import sys\n"
+        "from marginshot.cli.app import main\n"
+        "try:\n    main(['--help'])\n"
+        "except SystemExit:\n    pass\n"
+        f"sys.exit(' '.join(sorted({HEAVY} & set(sys.modules))) or None)"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert "evaluate" in run.stdout
+
+
+def test_the_installed_program_fails_in_one_line(tmp_path):
+    run = subprocess.run(
+        [sys.executable, "-m", "marginshot", "evaluate", "nowhere.npz"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert run.returncode == 2
+    assert run.stdout == ""
+    assert run.stderr == ("Error: No features at 'nowhere.npz'. Give a file, a folder of .npy files, or 'digits'.\n")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_shows_an_example(cli, name):
+    outcome = cli(name, "--help")
+    assert outcome.code == 0
+    assert f"Example: marginshot {name}" in " ".join(outcome.out.split())
+
+
+def test_version(cli):
+    assert cli("--version").out == "marginshot 0.1.0\n"
+
+
+def test_debug_shows_the_traceback():
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.npz"):
+        main(["--debug", "evaluate", "nowhere.npz"])
+
+
+def test_unknown_command(fails):
+    assert "No such command 'evalute'" in fails("evalute", "digits")
+
+
+def test_our_own_faults_are_not_hidden(monkeypatch):
+    def broken(*_: object) -> None:
+        raise KeyError("a bug")
+
+    monkeypatch.setattr("marginshot.cli.evaluate.parse_tasks", broken)
+    with pytest.raises(KeyError, match="a bug"):
+        main(["evaluate", "digits"])

@@ -1,0 +1,328 @@
+"""``marginshot evaluate`` from the command line to files, and every way a user can get it wrong."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+
+from marginshot.evaluation.results import Evaluation
+from marginshot.features import load_features
+
+QUICK = ("--tasks", 12, "--methods", "protonet,simpleshot")
+
+
+def test_the_whole_way(cli):
+    outcome = cli("evaluate", "digits", *QUICK, "--json", "result.json", "--report", "report.html")
+    assert outcome.code == 0
+    assert "5-way 1-shot" in outcome.out
+    assert "ProtoNet" in outcome.out
+    assert outcome.err == "Result written to result.json\nReport written to report.html\n"
+    assert sorted(path.name for path in Path().iterdir()) == ["report.html", "result.json", "result.tasks.npz"]
+    evaluation = Evaluation.load("result.json")
+    assert [(r.method, r.way, r.shot, r.tasks) for r in evaluation.results] == [
+        ("protonet", 5, 1, 12),
+        ("simpleshot", 5, 1, 12),
+        ("protonet", 5, 5, 12),
+        ("simpleshot", 5, 5, 12),
+    ]
+    assert "SimpleShot" in Path("report.html").read_text()
+
+
+def test_workers_do_not_change_the_result(cli):
+    methods = "fs-tmmc,fs-mmc,laplacianshot,bd-cspn"
+    for jobs, name in ((1, "one.json"), (2, "two.json")):
+        code = cli("evaluate", "digits", "--methods", methods, "--tasks", 40, "-j", jobs, "--json", name).code
+        assert code == 0
+    one, two = Evaluation.load("one.json"), Evaluation.load("two.json")
+    for a, b in zip(one.results, two.results, strict=True):
+        assert_array_equal(a.per_task, b.per_task)
+        assert a.calibration == b.calibration
+
+
+@pytest.mark.filterwarnings("ignore:.*did not converge:sklearn.exceptions.ConvergenceWarning")
+def test_every_method_runs(cli):
+    outcome = cli("evaluate", "digits", "--methods", "all", "--tasks", 3, "--shot", 2, "--query", 4, "--format", "csv")
+    assert outcome.code == 0
+    rows = list(csv.DictReader(io.StringIO(outcome.out)))
+    listed = json.loads(cli("methods", "--format", "json").out)
+    assert [row["method"] for row in rows] == [entry["name"] for entry in listed]
+    # Ten digits, five of them in a task: every method beats guessing by far.
+    assert all(float(row["accuracy"]) > 0.4 for row in rows), rows
+
+
+def test_several_features_and_tasks_make_several_blocks(cli):
+    load_features("digits").save("copy.parquet")
+    outcome = cli(
+        *("evaluate", "digits", "copy.parquet", "--way", 3, "--way", 5, "--shot", "1-3", "--shot", 2),
+        *("--tasks", 4, "--methods", "protonet", "--format", "json"),
+    )
+    results = json.loads(outcome.out)["results"]
+    blocks = [(r["features"], r["way"], r["shot"]) for r in results]
+    spread = {3: [1, 2, 3], 5: [1, 2, 2, 2, 3]}
+    assert blocks == [
+        (source, way, shot) for source in ("digits", "copy.parquet") for way in (3, 5) for shot in (spread[way], 2)
+    ]
+    # The same features under another name are the same tasks.
+    assert [r["accuracy"] for r in results[:4]] == [r["accuracy"] for r in results[4:]]
+
+
+def test_other_protocols_reach_the_sampler(cli):
+    base = ("evaluate", "digits", "--tasks", 30, "--methods", "protonet", "--shot", 1, "--format", "json")
+    plain = json.loads(cli(*base).out)
+    unbalanced = json.loads(cli(*base, "--dirichlet", 2).out)
+    present = json.loads(cli(*base, "--present", 2).out)
+    unequal = json.loads(cli(*base[:-4], "--shot", "1,5,5,3,2", "--format", "json").out)
+    accuracies = {entry["results"][0]["accuracy"] for entry in (plain, unbalanced, present, unequal)}
+    assert len(accuracies) == 4
+    assert unbalanced["arguments"]["dirichlet"] == 2
+    assert present["arguments"]["present"] == 2
+    assert unequal["results"][0]["shot"] == [1, 5, 5, 3, 2]
+
+
+def test_redrawn_shares_are_told(cli):
+    outcome = cli(
+        *("evaluate", "digits", "--tasks", 20, "--methods", "protonet", "--shot", 1),
+        *("--dirichlet", 0.1, "--query", 60, "--format", "csv"),
+    )
+    assert "the class shares asked for more queries than a class has, and were drawn again" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("form", "start"),
+    [("markdown", "**digits; 12 tasks"), ("latex", "% digits; 12 tasks"), ("csv", "features,way,shot"), ("json", "{")],
+)
+def test_formats_go_to_stdout_alone(cli, form, start):
+    outcome = cli("evaluate", "digits", *QUICK, "--format", form)
+    assert outcome.out.startswith(start)
+    assert outcome.err == ""
+
+
+def test_config_sets_methods_and_makes_variants(cli):
+    Path("my.toml").write_text('[methods.laplacianshot]\nsmoothing = 0.0\n[methods.strong]\nmethod = "laplacianshot"\n')
+    outcome = cli(
+        *("evaluate", "digits", "--methods", "laplacianshot,strong", "--config", "my.toml"),
+        *("--tasks", 20, "--shot", 1, "--format", "json"),
+    )
+    weak, strong = json.loads(outcome.out)["results"]
+    assert weak["settings"]["smoothing"] == 0.0
+    assert strong["method"] == "strong"
+    assert strong["settings"]["method"] == "laplacianshot"
+    assert strong["settings"]["smoothing"] == 0.7
+    assert strong["accuracy"] != weak["accuracy"]
+
+
+def test_pickle_needs_permission(cli, fails):
+    digits = load_features("digits")
+    rows = {name: digits.X[digits.y == c] for c, name in enumerate(digits.classes)}
+    Path("digits.pkl").write_bytes(pickle.dumps(rows))
+    assert "digits.pkl is a pickle, which can run any code" in fails("evaluate", "digits.pkl", *QUICK)
+    allowed = cli("evaluate", "digits.pkl", *QUICK, "--format", "csv", "--allow-pickle")
+    assert allowed.code == 0
+
+
+def test_own_results_are_replaced_others_are_not(cli, fails):
+    outputs = ("--json", "result.json", "--report", "report.html")
+    assert cli("evaluate", "digits", *QUICK, *outputs).code == 0
+    assert cli("evaluate", "digits", *QUICK, *outputs, "--seed", 1).code == 0
+    assert Evaluation.load("result.json").arguments["seed"] == 1
+    Path("report.html").write_text("my diary")
+    message = fails("evaluate", "digits", *QUICK, *outputs)
+    assert "report.html exists and was not written by this command. Use --force to replace it." in message
+    assert cli("evaluate", "digits", *QUICK, *outputs, "--force").code == 0
+    assert "my diary" not in Path("report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.npz"], "No features at 'nowhere.npz'. Give a file"),
+        (["digits", "--methods", "fs-tmcc"], "Unknown method 'fs-tmcc'; did you mean 'fs-tmmc'?"),
+        (["digits", "--way", 11], "n_way=11 is more than the 10 classes of digits. Lower n_way."),
+        (["digits", "--query", 170, "--shot", 5], "of digits has 174 examples but 5 shots + 170 queries need 175."),
+        (["digits", "--shot", "many"], "'many' is no number of shots. Give a number (5)"),
+        (["digits", "--shot", "1,2"], "one number per class: 5 for n_way=5; got (1, 2)"),
+        (["digits", "--shot", 0], "n_shot must be at least 1; got 0"),
+        (["digits", "--tasks", 1], "at least 2 tasks; got 1"),
+        (["digits", "--tasks", "ten"], "Invalid value for '--tasks'"),
+        (["digits", "--dirichlet", -1], "dirichlet must be a positive number; got -1.0"),
+        (["digits", "--present", 9], "present must lie in 1..n_way=5; got 9"),
+        (["digits", "--seed", -3], "seed must be at least 0; got -3"),
+        (["digits", "-j", 0], "workers are at least 1, or -1 for all cores; got 0"),
+        (["digits", "--methods", ","], "no method given"),
+        (["digits", "digits"], "Two sets of features are called 'digits'"),
+        (["digits", "--json", "no/such/folder/result.json"], "there is no folder no/such/folder"),
+        (["digits", "--report", "."], "it is a folder. Give the name of a file."),
+        (["digits", "--report", "/proc/report.html"], "Cannot write /proc/report.html: No such file or directory"),
+        (["digits", "--resume"], "there is nothing to continue without --json"),
+        (["digits", "--resume", "--force", "--json", "r.json"], "give one of them"),
+        (["digits", "--format", "word"], "'word' is not one of"),
+        (["digits", "--no-such-option"], "No such option"),
+        ([], "Missing argument"),
+    ],
+)
+def test_mistakes_get_one_line(fails, arguments, message):
+    assert message in fails("evaluate", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[methods", "my.toml is not valid TOML"),
+        ("way = 5", "a config file holds tables [methods.NAME] with settings; it has 'way'"),
+        ("[methods.protonet]\nsize = 3", "Method 'protonet' has no setting 'size'"),
+    ],
+)
+def test_mistakes_in_the_config_get_one_line(fails, text, message):
+    Path("my.toml").write_text(text)
+    assert message in fails("evaluate", "digits", "--methods", "protonet", "--config", "my.toml")
+
+
+def test_mistakes_in_the_features_get_one_line(fails):
+    np.savez("short.npz", X=np.ones((4, 2)))
+    assert "short.npz: array 'y' is missing; the file holds X." in fails("evaluate", "short.npz")
+    pd.DataFrame({"embedding": [[1.0]], "topic": ["a"]}).to_parquet("topics.parquet")
+    assert "topics.parquet: column 'label' is missing" in fails("evaluate", "topics.parquet")
+    np.savez("nan.npz", X=np.full((4, 2), np.nan), y=np.arange(4))
+    assert "nan.npz: 4 of 4 rows hold NaN or infinity" in fails("evaluate", "nan.npz")
+
+
+class _Stop:
+    """A progress bar at which somebody presses Ctrl-C."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+
+    def __call__(self, unit: str) -> _Stop:
+        return self
+
+    def __enter__(self):
+        return self.update
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def update(self, done: int, total: int) -> None:
+        if done >= self.at:
+            raise KeyboardInterrupt
+
+
+def test_interrupted_and_resumed(cli, fails, monkeypatch):
+    command = ("evaluate", "digits", "--tasks", 300, "--methods", "protonet,fs-mmc", "--json")
+    assert cli(*command, "whole.json").code == 0
+    with monkeypatch.context() as patch:
+        patch.setattr("marginshot.cli.evaluate.progress_bar", _Stop(at=310))
+        stopped = cli(*command, "result.json")
+    assert stopped.code == 130
+    assert "Interrupted: the numbers are over the tasks finished so far." in stopped.out
+    assert "What is finished is in result.partial.npz: repeat the command with --resume" in stopped.err
+    assert not Path("result.json").exists()
+
+    assert "result.partial.npz holds the finished tasks of an interrupted run" in fails(*command, "result.json")
+    other = fails(*command, "result.json", "--resume", "--seed", 1)
+    assert "result.partial.npz belongs to another run: its seed is 0, not 1" in other
+
+    assert cli(*command, "result.json", "--resume").code == 0
+    assert not Path("result.partial.npz").exists()
+    whole, resumed = Evaluation.load("whole.json"), Evaluation.load("result.json")
+    for a, b in zip(whole.results, resumed.results, strict=True):
+        assert_array_equal(a.per_task, b.per_task)
+        assert (a.accuracy, a.ci95, a.difference, a.calibration) == (b.accuracy, b.ci95, b.difference, b.calibration)
+
+    again = cli(*command, "result.json", "--resume")
+    assert again.code == 0
+    assert "result.json is already complete." in again.err
+    assert "is the finished result of another run" in fails(*command, "result.json", "--resume", "--seed", 1)
+
+
+def test_interrupted_without_a_file(cli, monkeypatch):
+    monkeypatch.setattr("marginshot.cli.evaluate.progress_bar", _Stop(at=0))
+    stopped = cli("evaluate", "digits", *QUICK)
+    assert stopped.code == 130
+    assert stopped.err == "Interrupted. Nothing was kept: give --json to make a run that can be continued.\n"
+
+
+def test_started_over_with_force(cli, monkeypatch):
+    command = ("evaluate", "digits", "--tasks", 300, "--methods", "protonet", "--json", "result.json")
+    with monkeypatch.context() as patch:
+        patch.setattr("marginshot.cli.evaluate.progress_bar", _Stop(at=310))
+        assert cli(*command).code == 130
+    assert cli(*command, "--force", "--seed", 5).code == 0
+    assert Evaluation.load("result.json").arguments["seed"] == 5
+
+
+def test_ctrl_c_at_the_terminal(cli, tmp_path, monkeypatch):
+    """The real thing: a process group with workers gets SIGINT."""
+    program = (
+        "import marginshot.evaluation.checkpoint as c; c._INTERVAL = 0.0\n"
+        "from marginshot.cli.app import main; import sys; main(sys.argv[1:])"
+    )
+    command = [sys.executable, "-c", program, "evaluate", "digits", "--tasks", "2000", "--shot", "1", "-j", "2"]
+    command += ["--methods", "laplacianshot", "--json", "result.json"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    partial = tmp_path / "result.partial.npz"
+    deadline = time.monotonic() + 90
+    while not partial.exists() and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "LaplacianShot" in out
+    assert "Traceback" not in err
+    assert "repeat the command with --resume to continue" in err
+
+    monkeypatch.chdir(tmp_path)
+    assert cli(*command[3:], "--resume").code == 0
+    assert cli(*command[3:-1], "whole.json").code == 0
+    result, whole = (Evaluation.load(name).results[0] for name in ("result.json", "whole.json"))
+    assert_array_equal(result.per_task, whole.per_task)
+    assert result.calibration == whole.calibration
+
+
+@pytest.mark.parametrize(
+    ("features", "expected"),
+    [
+        (
+            "efficientnet_lite0-test.npz",
+            {
+                "simpleshot": (65.6, 82.5),
+                "fs-mmc": (65.8, 82.6),
+                "fs-tmmc": (74.7, 85.4),
+                "laplacianshot": (72.9, 84.5),
+            },
+        ),
+        (
+            "small_resnet-test.npz",
+            {
+                "simpleshot": (52.1, 68.7),
+                "fs-mmc": (51.9, 67.7),
+                "fs-tmmc": (56.6, 69.5),
+                "laplacianshot": (57.0, 70.5),
+            },
+        ),
+    ],
+)
+def test_known_numbers_come_out(cli, shared_data, features, expected):
+    """Measured before on other tasks of the same files, 1,000 of them: the two intervals must meet."""
+    outcome = cli(
+        *("evaluate", shared_data / "features" / features, "--methods", ",".join(expected)),
+        *("--tasks", 1000, "-j", 2, "--format", "json"),
+    )
+    for entry in json.loads(outcome.out)["results"]:
+        known = expected[entry["method"]][0 if entry["shot"] == 1 else 1]
+        known_ci95 = 0.7 if entry["shot"] == 1 else 0.5
+        assert abs(100 * entry["accuracy"] - known) < 100 * entry["ci95"] + known_ci95, entry["method"]

@@ -1,0 +1,91 @@
+"""The paper's tables as printed, and ours beside them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from marginshot.evaluation.results import Evaluation
+from marginshot.features import load_features
+from marginshot.reporting.paper import paper_tables
+
+
+def test_tables_hold_every_row():
+    sizes = [[len(group) for group in table.groups] for table in paper_tables()]
+    assert sizes == [[21, 12, 3], [7, 1], [2, 2, 2]]
+    assert all(len(row.cells) == 4 for table in paper_tables() for group in table.groups for row in group)
+
+
+def test_numbers_are_the_printed_ones(shared_data):
+    """Every number between the tabular's rules is in our data, in order, and no other."""
+    source = (shared_data.parent / "paper.tex").read_text()
+    tabulars = re.findall(r"\\begin\{tabular\}.*?\\end\{tabular\}", source, re.DOTALL)
+    for table, tabular in zip(paper_tables(), tabulars, strict=True):
+        body = tabular[tabular.index(r"\midrule") :]
+        body = re.sub(r"\\cite\{[^}]*\}|\\cline\{[^}]*\}|ResNet-\d+", "", body)
+        printed = [float(number) for number in re.findall(r"\d+\.\d+", body)]
+        ours = []
+        for cell in (cell for group in table.groups for row in group for cell in row.cells if cell):
+            ours += [cell.accuracy] + ([] if cell.ci95 is None else [cell.ci95])
+        assert ours == printed
+
+
+def test_ablation_agrees_with_the_main_table():
+    main, _, ablation = paper_tables()
+    full = {(row.network): row for group in main.groups for row in group if row.method == "FS-TMMC"}
+    for row in (row for group in ablation.groups for row in group if row.method == "FS-TMMC"):
+        assert [cell.accuracy for cell in row.cells] == [cell.accuracy for cell in full[row.network].cells]
+
+
+def test_printing(cli):
+    outcome = cli("paper")
+    assert outcome.code == 0
+    assert all(f"Table {number}." in outcome.out for number in (1, 2, 3))
+    assert "71.96 ± 0.26" in outcome.out
+    latex = cli("paper", "--table", 2, "--format", "latex").out
+    assert r"miniImageNet $\rightarrow$ CUB" in latex
+    assert r"\textbf{81.53}" in latex
+
+
+@pytest.fixture
+def result(cli) -> Evaluation:
+    load_features("digits").save("mini-resnet18-test.npz")
+    methods = "fs-tmmc,fs-mmc,simpleshot,tim-gd"
+    cli("evaluate", "mini-resnet18-test.npz", "--tasks", 5, "--methods", methods, "--json", "result.json")
+    return Evaluation.load("result.json")
+
+
+def test_ours_beside(cli, result):
+    rows = json.loads(cli("paper", "result.json", "--table", 3, "--format", "json").out)
+    row = next(row for row in rows if (row["Method"], row["Network"]) == ("FS-TMMC", "ResNet-18"))
+    mine = next(r for r in result.results if (r.method, r.shot) == ("fs-tmmc", 1))
+    assert row["miniImageNet 1-shot"] == "71.96"
+    assert row["miniImageNet 1-shot, ours"].startswith(f"{100 * mine.accuracy:.2f} ± ")
+    assert float(row["miniImageNet 1-shot, Δ"].replace("−", "-")) == pytest.approx(
+        100 * mine.accuracy - 71.96, abs=0.006
+    )
+    assert "tieredImageNet 1-shot, ours" not in row
+    other = next(row for row in rows if row["Network"] == "WRN")
+    assert other["miniImageNet 1-shot, ours"] == ""
+
+
+def test_dataset_and_network_can_be_told(cli, result):
+    told = ("--dataset", "miniimagenet->cub", "--network", "resnet-18")
+    assert "ours" in cli("paper", "result.json", "--table", 2, *told).out.splitlines()[3]
+
+
+def test_mistakes(cli, fails, result):
+    assert "the paper has tables 1, 2 and 3; got 4" in fails("paper", "--table", 4)
+    assert "The paper has no network 'AlexNet'; it has ResNet-18, WRN, DenseNet" in fails(
+        "paper", "result.json", "--network", "AlexNet"
+    )
+    cli("evaluate", "digits", "--tasks", 2, "--methods", "protonet", "--json", "digits.json")
+    assert "Cannot tell the dataset from the name 'digits'. Say it with --dataset" in fails("paper", "digits.json")
+    cli("evaluate", "mini-resnet18-test.npz", "--tasks", 2, "--way", 3, "--methods", "protonet", "--json", "3way.json")
+    assert "No result stands in the paper's tables" in fails("paper", "3way.json")
+    Path("other.json").write_text("{}")
+    assert "other.json is not a result file of `marginshot evaluate`" in fails("paper", "other.json")
+    assert "No such file or directory: missing.json" in fails("paper", "missing.json")

@@ -1,0 +1,57 @@
+"""Tuned settings: never worse on the tasks they were tuned on, and readable by evaluate."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+QUICK = ("--tasks", 20, "--shot", 1, "--seed", 2)
+
+
+def test_tuned_settings_feed_evaluate(cli):
+    outcome = cli("tune", "digits", *QUICK, "--trials", 4, "--out", "tuned.toml")
+    assert outcome.code == 0
+    assert "Settings written to tuned.toml" in outcome.err
+    tuned = tomllib.loads(Path("tuned.toml").read_text())
+    assert tuned["tuned"]["trials"] == 4
+    assert tuned["tuned"]["accuracy"] >= tuned["tuned"]["default_accuracy"]
+    settings = tuned["methods"]["fs-tmmc"]
+    assert settings["lambda2"][0] == 0
+    assert settings["lambda2"] == sorted(settings["lambda2"])
+
+    base = ("evaluate", "digits", *QUICK, "--methods", "fs-tmmc", "--format", "json")
+    result = json.loads(cli(*base, "--config", "tuned.toml").out)["results"][0]
+    assert result["accuracy"] == pytest.approx(tuned["tuned"]["accuracy"], abs=1e-6)
+    assert result["settings"]["lambda1"] == settings["lambda1"]
+    default = json.loads(cli(*base).out)["results"][0]
+    assert default["accuracy"] == pytest.approx(tuned["tuned"]["default_accuracy"], abs=1e-6)
+
+
+def test_same_seed_same_settings(cli):
+    for name in ("one.toml", "two.toml"):
+        assert cli("tune", "digits", *QUICK, "--trials", 3, "--method", "fs-mmc", "--out", name).code == 0
+    assert Path("one.toml").read_text() == Path("two.toml").read_text()
+    tuned = tomllib.loads(Path("one.toml").read_text())
+    assert tuned["methods"]["fs-mmc"]["lambda2"] == [0.0]
+
+
+def test_only_the_margin_family_is_tuned(fails):
+    assert "Only one method of the maximum-margin family can be tuned; got protonet" in fails(
+        "tune", "digits", *QUICK, "--method", "protonet"
+    )
+    assert "at least 1 trial; got 0" in fails("tune", "digits", *QUICK, "--trials", 0)
+
+
+def test_missing_extra_is_named(fails, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    message = fails("tune", "digits", *QUICK)
+    assert message == "Error: This needs optuna, which is not installed. Run: pip install 'marginshot[tune]'\n"
+
+
+def test_other_files_are_left_alone(fails):
+    Path("tuned.toml").write_text("[mine]")
+    assert "tuned.toml exists and was not written by this command" in fails("tune", "digits", *QUICK)

@@ -1,0 +1,85 @@
+"""Statistics against scipy, against simulation, and on cases worked by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+
+from marginshot.evaluation.statistics import (
+    N_BINS,
+    count_reliability,
+    expected_calibration_error,
+    mean_and_interval,
+    paired_difference,
+    reliability_curve,
+    worst_tenth,
+)
+
+
+@pytest.mark.parametrize("n_tasks", [2, 10, 1000])
+def test_interval_is_students(n_tasks):
+    values = np.random.default_rng(n_tasks).random(n_tasks)
+    mean, ci95 = mean_and_interval(values)
+    low, high = stats.t.interval(0.95, n_tasks - 1, loc=values.mean(), scale=stats.sem(values))
+    assert_allclose([mean - ci95, mean + ci95], [low, high], rtol=1e-12)
+
+
+def test_interval_is_the_fields_for_many_tasks():
+    values = np.random.default_rng(0).random(10_000)
+    assert_allclose(mean_and_interval(values)[1], 1.96 * values.std() / 100, rtol=1e-3)
+
+
+def test_interval_of_one_task_is_refused():
+    with pytest.raises(ValueError, match="at least 2 tasks; got 1"):
+        mean_and_interval(np.array([0.5]))
+
+
+def test_paired_interval_is_narrower_where_tasks_are_hard_for_both():
+    rng = np.random.default_rng(1)
+    hardness = rng.normal(0.6, 0.1, size=500)
+    one, other = hardness + rng.normal(0.02, 0.01, size=500), hardness
+    gap, ci95 = paired_difference(one, other)
+    assert abs(gap - 0.02) < ci95 < 0.002
+    assert ci95 < mean_and_interval(one)[1] / 5
+    assert_allclose(paired_difference(other, one), (-gap, ci95))
+    with pytest.raises(ValueError, match=r"same tasks; got \(500,\) and \(499,\)"):
+        paired_difference(one, other[1:])
+
+
+def test_worst_tenth():
+    assert worst_tenth(np.arange(100.0)[::-1]) == np.mean(np.arange(10))
+    assert worst_tenth(np.array([0.4, 0.1, 0.9])) == 0.1
+    assert worst_tenth(np.arange(11.0)) == 0.5
+
+
+def test_reliability_by_hand():
+    probabilities = np.array([[[0.9, 0.1], [0.9, 0.1], [0.4, 0.6], [0.0, 1.0]]])
+    predicted = np.array([[0, 0, 1, 1]])
+    counts = count_reliability(probabilities, predicted, labels=np.array([[0, 1, 1, 1]]))
+    confidence, accuracy, n_queries = reliability_curve(counts)
+    assert_allclose(confidence, [0.6, 0.9, 1.0], atol=1e-11)
+    assert_allclose(accuracy, [1.0, 0.5, 1.0])
+    assert_array_equal(n_queries, [1, 2, 1])
+    assert_allclose(expected_calibration_error(counts), (0.4 + 2 * 0.4 + 0) / 4, atol=1e-11)
+
+
+def test_reliability_adds_up_in_any_order():
+    rng = np.random.default_rng(2)
+    probabilities = rng.dirichlet(np.ones(4), size=(30, 7))
+    predicted, labels = probabilities.argmax(axis=2), rng.integers(4, size=(30, 7))
+    whole = count_reliability(probabilities, predicted, labels)
+    parts = [
+        count_reliability(probabilities[i : i + 7], predicted[i : i + 7], labels[i : i + 7]) for i in (21, 0, 28, 14, 7)
+    ]
+    assert_array_equal(sum(parts), whole)
+    assert whole.shape == (N_BINS, 3)
+
+
+def test_honest_probabilities_have_no_calibration_error():
+    rng = np.random.default_rng(3)
+    probabilities = rng.dirichlet(np.ones(5), size=(2000, 50))
+    labels = (rng.random((2000, 50, 1)) > probabilities.cumsum(axis=2)).sum(axis=2)
+    counts = count_reliability(probabilities, probabilities.argmax(axis=2), labels)
+    assert expected_calibration_error(counts) < 0.01
