@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -201,10 +202,19 @@ def _n_threads() -> int:
 
 def _add_up(blocks: Iterable[tuple[int, Rows]], work: Work) -> tuple[Array, ...]:
     """Sums of ``work`` over blocks, in threads, at most two blocks a thread ahead of the sum."""
-    n_threads = _n_threads()
+    n_threads = _n_threads()  # asked before BLAS is told to use one
+    with one_blas_thread():
+        ahead = iter(blocks)
+        first = list(islice(ahead, 2))
+        if len(first) < 2:  # not worth waking a thread
+            return add(None, work(*first[0])) if first else ()
+        return _add_up_in_threads(chain(first, ahead), work, n_threads)
+
+
+def _add_up_in_threads(blocks: Iterable[tuple[int, Rows]], work: Work, n_threads: int) -> tuple[Array, ...]:
     total: tuple[Array, ...] | None = None
     waiting: deque[Future[tuple[Array, ...]]] = deque()
-    with one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
+    with ThreadPoolExecutor(n_threads) as pool:
         try:
             for start, block in blocks:
                 if len(waiting) == 2 * n_threads:

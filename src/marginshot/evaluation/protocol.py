@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import threadpool_limits
 
 from marginshot.evaluation.checkpoint import BlockProgress, Checkpoint
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 _JOB_SECONDS = 1.0
 _JOB_BYTES = 32 * 2**20
 _JOB_TASKS = 250
+# Of a backend that returns everything at the end: jobs a worker gets at once, and deaths survived in that time.
+_ROUND_JOBS = 8
+_MAX_DEATHS = 3
 
 
 class EvaluationInterrupted(KeyboardInterrupt):
@@ -96,8 +100,33 @@ def _spread(jobs: Sequence[Job], n_jobs: int | None) -> Generator[Outcome, None,
     """Run the jobs on workers; outcomes come as they are finished."""
     # Threads unless the caller's joblib configuration says otherwise: the methods spend their time outside the GIL,
     # and a process would first import all over again what this one has.
-    workers = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered", batch_size=1)
+    options = {"n_jobs": n_jobs, "prefer": "threads", "batch_size": 1}
+    try:
+        workers = Parallel(return_as="generator_unordered", **options)
+    except ValueError:
+        # Ray's backend hands out a list only: rounds, so that there is progress, and a checkpoint, between them.
+        workers = Parallel(**options)
+        size = _ROUND_JOBS * effective_n_jobs(workers.n_jobs)
+        for first in range(0, len(jobs), size):
+            yield from _run_round(workers, jobs[first : first + size])
+        return
     yield from workers(delayed(run_job)(job) for job in jobs)
+
+
+def _run_round(workers: Parallel, jobs: Sequence[Job]) -> list[Outcome]:
+    """Outcomes of some jobs; again, on new workers, if one of these died. A job's answer depends on the job alone."""
+    for _ in range(_MAX_DEATHS):
+        try:
+            return list(workers(delayed(run_job)(job) for job in jobs))
+        except _worker_deaths() as death:
+            warnings.warn(f"A worker died ({type(death).__name__}); its tasks are run again.", stacklevel=5)
+    return list(workers(delayed(run_job)(job) for job in jobs))
+
+
+def _worker_deaths() -> tuple[type[BaseException], ...]:
+    """What Ray raises for a worker that is gone, if Ray is in use; other backends replace it or raise for good."""
+    ray = sys.modules.get("ray.exceptions")
+    return () if ray is None else (ray.RayActorError,)
 
 
 @contextmanager
