@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -28,9 +27,8 @@ if TYPE_CHECKING:
 _JOB_SECONDS = 1.0
 _JOB_BYTES = 32 * 2**20
 _JOB_TASKS = 250
-# Of a backend that returns everything at the end: jobs a worker gets at once, and deaths survived in that time.
+# Jobs for each worker of a backend that returns everything at the end.
 _ROUND_JOBS = 8
-_MAX_DEATHS = 3
 
 
 class EvaluationInterrupted(KeyboardInterrupt):
@@ -108,25 +106,9 @@ def _spread(jobs: Sequence[Job], n_jobs: int | None) -> Generator[Outcome, None,
         workers = Parallel(**options)
         size = _ROUND_JOBS * effective_n_jobs(workers.n_jobs)
         for first in range(0, len(jobs), size):
-            yield from _run_round(workers, jobs[first : first + size])
+            yield from workers(delayed(run_job)(job) for job in jobs[first : first + size])
         return
     yield from workers(delayed(run_job)(job) for job in jobs)
-
-
-def _run_round(workers: Parallel, jobs: Sequence[Job]) -> list[Outcome]:
-    """Outcomes of some jobs; again, on new workers, if one of these died. A job's answer depends on the job alone."""
-    for _ in range(_MAX_DEATHS):
-        try:
-            return list(workers(delayed(run_job)(job) for job in jobs))
-        except _worker_deaths() as death:
-            warnings.warn(f"A worker died ({type(death).__name__}); its tasks are run again.", stacklevel=5)
-    return list(workers(delayed(run_job)(job) for job in jobs))
-
-
-def _worker_deaths() -> tuple[type[BaseException], ...]:
-    """What Ray raises for a worker that is gone, if Ray is in use; other backends replace it or raise for good."""
-    ray = sys.modules.get("ray.exceptions")
-    return () if ray is None else (ray.RayActorError,)
 
 
 @contextmanager

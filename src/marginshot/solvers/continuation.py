@@ -95,9 +95,7 @@ def follow_path(
                 max_iter=max_iter,
                 on_iteration=None if on_iteration is None else on_iteration(index),
             )
-            if size < n_rows:
-                stage.scores = gram[:, :size] @ stage.coef + offsets
-                stage.coef = np.concatenate((stage.coef, np.zeros((n_rows - size, n_classes))))
+            _extend(stage, gram, offsets)
             coef, scores = stage.coef, stage.scores
             stages.append(stage)
     except KeyboardInterrupt:
@@ -105,6 +103,14 @@ def follow_path(
             raise
         interrupted = True
     return Path(stages[-1].coef, stages[-1].scores, **stack_stages(stages), interrupted=interrupted)
+
+
+def _extend(stage: Minimum, gram: Array, offsets: Array) -> None:
+    """Make the answer of a stage on the support alone one for all rows."""
+    size, n_rows = len(stage.coef), len(gram)
+    if size < n_rows:
+        stage.scores = gram[:, :size] @ stage.coef + offsets
+        stage.coef = np.concatenate((stage.coef, np.zeros((n_rows - size, len(offsets)))))
 
 
 def stack_stages(stages: Sequence[Minimum]) -> dict[str, Any]:
