@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from marginshot.methods import FSTMMC
+from marginshot.methods import SimpleShot
 
 
 @dataclass(frozen=True, kw_only=True)
 class Deadly:
-    """FS-TMMC, but the first worker to score a full batch is killed; ``flag`` says that it has happened."""
+    """SimpleShot, but the first worker to score a full batch is killed; ``flag`` says that it has happened."""
 
     name: ClassVar[str] = "deadly"
     title: ClassVar[str] = "Deadly"
@@ -26,7 +26,7 @@ class Deadly:
         if os.getpid() != self.parent and len(query) > 2 and not Path(self.flag).exists():
             Path(self.flag).touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return FSTMMC().predict_scores(support, support_labels, query)
+        return SimpleShot().predict_scores(support, support_labels, query)
 
     def probabilities(self, scores):
-        return FSTMMC().probabilities(scores)
+        return SimpleShot().probabilities(scores)

@@ -12,7 +12,7 @@ from marginshot.evaluation import protocol
 from marginshot.evaluation.protocol import evaluate
 from marginshot.evaluation.run import Run
 from marginshot.features import load_features
-from marginshot.methods import FSTMMC, SimpleShot
+from marginshot.methods import ProtoNet, SimpleShot
 from marginshot.tasks import TaskSettings
 
 HERE = str(Path(__file__).parent)
@@ -29,10 +29,10 @@ def importable_by_workers(monkeypatch):
 
 
 def make_run(flag=None):
-    first = FSTMMC() if flag is None else Deadly(flag=str(flag), parent=os.getpid())
+    first = SimpleShot() if flag is None else Deadly(flag=str(flag), parent=os.getpid())
     return Run(
         banks=[load_features("digits")],
-        methods={"fs-tmmc": first, "simpleshot": SimpleShot()},
+        methods={"first": first, "protonet": ProtoNet()},
         settings=[TaskSettings(n_shot=1)],
         n_tasks=120,
         seed=5,
@@ -73,6 +73,7 @@ def test_ray_and_a_killed_worker(expected, importable_by_workers, tmp_path, monk
     from ray.util.joblib import register_ray
 
     monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # or its workers starve on a busy machine
     monkeypatch.setattr(protocol, "_ROUND_JOBS", 3)  # two rounds
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     try:
