@@ -13,15 +13,17 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from marginshot import persistence
+from marginshot import large, persistence
 from marginshot.calibration import Calibration
 from marginshot.kernels.functions import KernelFunction
-from marginshot.labels import encode_labels
 from marginshot.neighbours import NeighbourSmoothing, check_neighbours, neighbour_weight
 from marginshot.objectives.margin import MarginLoss, one_vs_rest
 from marginshot.priors import estimate_shares, is_estimated, offsets, starting_prior
+from marginshot.progress import FitMonitor, warn_interrupted
+from marginshot.rows import ArrayRows
 from marginshot.settings import PAPER_LAMBDA2, PRESETS, Settings
 from marginshot.solvers.continuation import Path, follow_path, stage_tolerances
+from marginshot.solvers.primal import PrimalPath
 from marginshot.transforms import make_transform
 
 Array = NDArray[np.float64]
@@ -79,6 +81,17 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         convex one is solved three times as tightly, those between, which only lead on, ten times as loosely.
     max_iter : int, default=500
         Iterations of one stage of one class; reaching it raises a ConvergenceWarning.
+    solver : {"auto", "dual", "primal"}, default="auto"
+        "dual" works on the kernel matrix, "primal" on the planes themselves, in blocks of rows, without ever copying
+        X. "auto" takes the cheaper one: the planes from about 1,000 rows on with a linear kernel, and from 5,000 on
+        with "rbf" and "poly", which the primal approximates by scikit-learn's Nystroem.
+    n_landmarks : int, default=500
+        Rows the approximation compares with; only for "rbf" and "poly" in the primal.
+    verbose : int, default=0
+        1 writes a line to standard error at each stage and every few seconds, 2 at each iteration.
+    callback : callable or None, default=None
+        Called at each iteration with a `marginshot.progress.FitProgress`. Raising KeyboardInterrupt in it acts as
+        Ctrl-C does: `fit` returns with the last complete stage and a warning.
 
     Attributes
     ----------
@@ -86,9 +99,10 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
     transduction_ : ndarray of shape (n_rows,)
         A label for every row of `fit`; given labels never change.
     label_distributions_ : ndarray of shape (n_rows, n_classes)
-        Probabilities behind ``transduction_``; certainty for the given labels.
+        Probabilities behind ``transduction_``; certainty for the given labels. Single precision in the primal, and left
+        out where it would be larger than 256 MB and a tenth of X.
     dual_coef_ : ndarray of shape (n_classes, n_rows)
-        α of each class.
+        α of each class, where the kernel matrix was used; (n_classes, n_landmarks) with an approximated kernel.
     coef_ : ndarray of shape (n_classes, n_features)
         The planes in transformed feature space; linear kernel only.
     intercept_ : ndarray of shape (n_classes,)
@@ -98,6 +112,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         Value of the objective at the end of each stage.
     n_iter_ : ndarray of shape (n_classes,)
         Iterations over all stages.
+    solver_ : {"dual", "primal"}
     n_features_in_ : int
 
     Examples
@@ -129,6 +144,10 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         feature_transform: Any = "cl2n",
         tol: float = 3e-4,
         max_iter: int = 500,
+        solver: str = "auto",
+        n_landmarks: int = 500,
+        verbose: int = 0,
+        callback: Any = None,
     ) -> None:
         self.lambda1 = lambda1
         self.lambda2 = lambda2
@@ -144,6 +163,10 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         self.feature_transform = feature_transform
         self.tol = tol
         self.max_iter = max_iter
+        self.solver = solver
+        self.n_landmarks = n_landmarks
+        self.verbose = verbose
+        self.callback = callback
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Solve for the planes of all classes on labelled and unlabelled rows together.
@@ -151,15 +174,22 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         Parameters
         ----------
         X : array of shape (n_rows, n_features)
-            Or the kernel matrix (n_rows, n_rows) with ``kernel="precomputed"``.
+            Or the kernel matrix (n_rows, n_rows) with ``kernel="precomputed"``. A memory-mapped array, a
+            `marginshot.rows.ParquetRows` and a Dask array of row blocks are read block by block.
         y : array of shape (n_rows,)
             Labels; −1 where unknown (among strings also None, NaN or "").
         """
         settings = self._settings()
+        large.check_options(self)
+        source = self._open(X, reset=True)
+        known = large.read_labels(source, y)
+        settings = settings.for_classes(len(known.classes))
+        starting_prior(self.prior, len(known.classes))
+        if large.chooses_primal(self, source, len(known.classes)):
+            large.fit(self, source, known, settings)
+            return self
         X = self._check(X, reset=True)
-        self.classes_, codes = encode_labels(y, n_rows=len(X))
-        settings = settings.for_classes(len(self.classes_))
-        starting_prior(self.prior, len(self.classes_))
+        self.classes_ = known.classes
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
             raise ValueError(f'X must be a square kernel matrix with kernel="precomputed"; got shape {X.shape}.')
         self._transformer = None if self.kernel == "precomputed" else make_transform(self.feature_transform)
@@ -167,13 +197,14 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         rows = X if self._transformer is None else self._transformer.fit_transform(X)
         self._smoothing = None
         if self.n_neighbors:
-            weight = neighbour_weight(int((codes >= 0).sum()), len(self.classes_))
+            weight = neighbour_weight(len(known.index), len(self.classes_))
             self._smoothing = NeighbourSmoothing(self.n_neighbors, weight)
             rows = self._smoothing.fit_transform(rows)
         self._kernel_function = None
         if self.kernel in ("rbf", "poly"):
             self._kernel_function = KernelFunction.fitted(settings, rows @ rows.T)
-        self._solve(self._kernel_matrix(rows, rows), codes, settings)
+        self._solve(self._kernel_matrix(rows, rows), known.codes(len(rows)), settings)
+        self.solver_ = "dual"
         # What a new row is compared with: the planes if there are any, else the rows of the expansion.
         self._rows = None if self.kernel in ("linear", "precomputed") else rows
         if self.kernel == "linear":
@@ -182,8 +213,17 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
 
     def _settings(self) -> Settings:
         parameters = self.get_params(deep=False)
-        del parameters["feature_transform"]
+        for name in ("feature_transform", "solver", "n_landmarks", "verbose", "callback"):
+            del parameters[name]
         return Settings(**parameters)
+
+    def _open(self, X: Any, *, reset: bool) -> large.Table:
+        """X as a table of row blocks: as it is where it is large, checked and converted where it is not."""
+        source = large.as_source(X)
+        if source is None:
+            return ArrayRows(self._check(X, reset=reset))
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        return source
 
     def _check(self, X: ArrayLike, *, reset: bool) -> NDArray[np.floating]:
         # float16 is widened: its sums overflow.
@@ -211,10 +251,14 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         if is_estimated(self.prior):
             convex = _follow(ordered, labels, offsets(self.prior, shares), replace(settings, lambda2=(0.0,)))
             shares = estimate_shares(convex.scores[len(support) :])
-        path = _follow(ordered, labels, offsets(self.prior, shares), settings)
+        monitor = FitMonitor(self.verbose, self.callback, settings.stages, len(self.classes_))
+        path = _follow(ordered, labels, offsets(self.prior, shares), settings, monitor)
         self._calibration = Calibration.fit(self.calibration, path.scores[: len(support)], labels)
         probabilities = self._calibration.probabilities(self._scores(path.scores, ~ordered.any(axis=1)))
-        self._warn_unconverged(path, settings)
+        if path.interrupted:
+            warn_interrupted(settings.stages, path.objective.shape[1], stacklevel=3)
+        else:
+            self._warn_unconverged(path, settings)
         self.prior_, self.intercept_ = shares, offsets(self.prior, shares)
         self.dual_coef_ = np.empty((len(self.classes_), len(gram)))
         self.dual_coef_[:, order] = path.coef.T
@@ -224,17 +268,23 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         self.label_distributions_[order] = probabilities
         self.transduction_ = self.classes_[self.label_distributions_.argmax(axis=1)]
 
+    @large.lazy_on_dask
     def margins(self, X: ArrayLike) -> Array:
         """f of each class at each row, (n_rows, n_classes): Eq. (3) plus the offset. Zero is the separating plane."""
         return self._margins(X)[0]
 
     def _margins(self, X: ArrayLike) -> tuple[Array, Any]:
         """Margins (n_rows, n_classes), and which rows have no kernel with any row of `fit`."""
-        check_is_fitted(self)
-        X = self._check(X, reset=False)
+        return large.margins(self._open(X, reset=False), self._margins_of, len(self.classes_))
+
+    def _margins_of(self, X: NDArray[np.floating]) -> tuple[Array, Any]:
+        """The same for one block of checked rows."""
         rows = X if self._transformer is None else self._transformer.transform(X)
         if self._smoothing is not None:
             rows = self._smoothing.transform(rows)
+        return self._margins_of_transformed(rows)
+
+    def _margins_of_transformed(self, rows: NDArray[np.floating]) -> tuple[Array, Any]:
         if self.kernel == "linear":
             return rows @ self.coef_.T + self.intercept_, ~rows.any(axis=1)
         kernel = self._kernel_matrix(rows, self._rows)
@@ -246,6 +296,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         scores[empty] = 0.0
         return scores
 
+    @large.lazy_on_dask
     def decision_function(self, X: ArrayLike) -> Array:
         """Calibrated scores (n_rows, n_classes); with two classes the second's, (n_rows,). The largest is the answer.
 
@@ -256,11 +307,13 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
             return 0.5 * (scores[:, 1] - scores[:, 0])  # the two problems mirror each other
         return scores
 
+    @large.lazy_on_dask
     def predict_proba(self, X: ArrayLike) -> Array:
         """Probability of each class at each row, (n_rows, n_classes)."""
         scores = self._scores(*self._margins(X))
         return self._calibration.probabilities(scores)
 
+    @large.lazy_on_dask
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Class of each row, (n_rows,), by the fitted planes, whatever the other rows are."""
         scores = self._scores(*self._margins(X))
@@ -299,7 +352,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
-    def _warn_unconverged(self, path: Path, settings: Settings) -> None:
+    def _warn_unconverged(self, path: Path | PrimalPath, settings: Settings) -> None:
         tolerances = stage_tolerances(settings.tol, len(settings.stages))
         missed = np.argwhere(path.gradient_norm > tolerances)
         if len(missed):
@@ -314,7 +367,9 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
             )
 
 
-def _follow(gram: Array, labels: NDArray[np.int64], class_offsets: Array, settings: Settings) -> Path:
+def _follow(
+    gram: Array, labels: NDArray[np.int64], class_offsets: Array, settings: Settings, monitor: FitMonitor | None = None
+) -> Path:
     """The λ2 sequence on a kernel matrix with the support rows first."""
     signs, weights = one_vs_rest(labels, len(class_offsets))
     return follow_path(
@@ -326,4 +381,5 @@ def _follow(gram: Array, labels: NDArray[np.int64], class_offsets: Array, settin
         lambda1=settings.lambda1,
         tol=settings.tol,
         max_iter=settings.max_iter,
+        on_iteration=monitor,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -41,13 +42,35 @@ def encode_labels(y: ArrayLike, n_rows: int) -> tuple[NDArray[Any], NDArray[np.i
         known = np.array([str(label) if isinstance(label, str) else label for label in known])
     if not len(known):
         raise ValueError("y must label at least one row of each of two classes; every row is unlabelled.")
-    check_classification_targets(known)
+    # Twice each: one example of a class is no sign of a regression problem, of which scikit-learn would warn.
+    check_classification_targets(np.repeat(known, 2))
     classes, codes = np.unique(known, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"y must name at least two classes; got one class only: {classes[0]}.")
     encoded = np.full(n_rows, UNLABELLED, dtype=np.int64)
     encoded[~unknown] = codes
     return classes, encoded
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Which rows carry a label: the classes (C,), the rows' numbers (n,), sorted, and their class indices (n,)."""
+
+    classes: NDArray[Any]
+    index: NDArray[np.int64]
+    labels: NDArray[np.int64]
+
+    @classmethod
+    def from_codes(cls, classes: NDArray[Any], codes: NDArray[np.int64]) -> Labelled:
+        """From the class index of every row, −1 where it has none."""
+        index = np.flatnonzero(codes >= 0)
+        return cls(classes, index, codes[index])
+
+    def codes(self, n_rows: int) -> NDArray[np.int64]:
+        """The class index of every row, −1 where it has none."""
+        codes = np.full(n_rows, UNLABELLED, dtype=np.int64)
+        codes[self.index] = self.labels
+        return codes
 
 
 def _as_array(y: ArrayLike) -> NDArray[Any]:

@@ -37,6 +37,7 @@ def save(estimator: TransductiveMaxMarginClassifier, path: str | os.PathLike[str
             f"The feature_transform {settings['feature_transform']!r} cannot be saved without pickle; "
             "apply it to X yourself and use feature_transform=None."
         )
+    settings["callback"] = None  # belongs to the session that fitted, not to the planes
     for name in ("lambda2", "prior"):
         if settings[name] is not None and not isinstance(settings[name], str):
             settings[name] = np.asarray(settings[name], dtype=float).tolist()

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import threadpool_limits
 
 from marginshot.evaluation.checkpoint import BlockProgress, Checkpoint
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _JOB_SECONDS = 1.0
 _JOB_BYTES = 32 * 2**20
 _JOB_TASKS = 250
+# Jobs for each worker of a backend that returns everything at the end.
+_ROUND_JOBS = 8
 
 
 class EvaluationInterrupted(KeyboardInterrupt):
@@ -96,7 +98,16 @@ def _spread(jobs: Sequence[Job], n_jobs: int | None) -> Generator[Outcome, None,
     """Run the jobs on workers; outcomes come as they are finished."""
     # Threads unless the caller's joblib configuration says otherwise: the methods spend their time outside the GIL,
     # and a process would first import all over again what this one has.
-    workers = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered", batch_size=1)
+    options = {"n_jobs": n_jobs, "prefer": "threads", "batch_size": 1}
+    try:
+        workers = Parallel(return_as="generator_unordered", **options)
+    except ValueError:
+        # Ray's backend hands out a list only: rounds, so that there is progress, and a checkpoint, between them.
+        workers = Parallel(**options)
+        size = _ROUND_JOBS * effective_n_jobs(workers.n_jobs)
+        for first in range(0, len(jobs), size):
+            yield from workers(delayed(run_job)(job) for job in jobs[first : first + size])
+        return
     yield from workers(delayed(run_job)(job) for job in jobs)
 
 

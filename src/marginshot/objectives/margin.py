@@ -73,7 +73,8 @@ class MarginLoss:
         query = scores[n_support:]
         if len(query):
             bump = np.exp(-self.gamma2 * query**2)
-            loss += self.lambda2 * bump.mean(axis=0)
+            # In double precision, or the sum over many rows of single precision hides the last steps' decrease.
+            loss += self.lambda2 * bump.mean(axis=0, dtype=np.float64)
             slope[n_support:] = -2.0 * self.gamma2 * self.lambda2 / len(query) * query * bump
         return loss, slope
 

@@ -11,6 +11,7 @@ Each class is a problem of its own with its own steps; classes share the product
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -103,11 +104,20 @@ def _dot(a: Array, b: Array) -> Array:
 
 
 def minimise(
-    space: Space, loss: Loss, coef: Array, scores: Array, *, lambda1: float, tol: float, max_iter: int
+    space: Space,
+    loss: Loss,
+    coef: Array,
+    scores: Array,
+    *,
+    lambda1: float,
+    tol: float,
+    max_iter: int,
+    on_iteration: Callable[[int, Array], None] | None = None,
 ) -> Minimum:
     """Minimise λ1/2 |coef|² + loss(scores) for each class, from ``coef`` (P, C) with its ``scores`` (M, C).
 
     A class has converged when the norm of its gradient, in the geometry of ``space``, is at most ``tol``.
+    ``on_iteration`` is told the number of each iteration and the gradient norms of the classes still at work.
     """
     n_classes = coef.shape[1]
     point = _start(space, loss, coef, scores, lambda1)
@@ -117,6 +127,8 @@ def minimise(
     stalled = np.zeros(n_classes, dtype=bool)
     for iteration in range(max_iter + 1):
         norm = point.gradient_norm()
+        if on_iteration is not None:
+            on_iteration(iteration, norm)
         finished = (norm <= tol) | stalled | (iteration == max_iter)
         if finished.any():
             _store(best, np.flatnonzero(active)[finished], point.of_classes(finished), norm[finished], iteration)

@@ -1,0 +1,369 @@
+"""One big task on one machine: `fit` in the primal, on blocks of rows.
+
+The kernel matrix of M rows has M² entries; the planes have D. From about a thousand rows on the planes are cheaper,
+and the objective, a sum over rows, is evaluated block by block. Nothing of the size of X is ever copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from marginshot.calibration import Calibration
+from marginshot.kernels.functions import KernelFunction
+from marginshot.labels import Labelled, encode_labels
+from marginshot.neighbours import NeighbourSmoothing, check_neighbours, neighbour_weight
+from marginshot.objectives.margin import MarginLoss, one_vs_rest
+from marginshot.passes import QueryPass, RowMap, SupportPass, VariancePass, column_sums, widened
+from marginshot.priors import estimate_shares, is_estimated, offsets, starting_prior
+from marginshot.progress import FitMonitor, warn_interrupted
+from marginshot.rows import ArrayRows, ParquetRows, Rows, strips
+from marginshot.settings import Settings
+from marginshot.solvers.primal import Evaluate, PrimalPath, follow_primal_path
+from marginshot.transforms import CentreAndNormalise, make_transform
+
+if TYPE_CHECKING:
+    from marginshot.distributed import DaskRows
+    from marginshot.estimators import TransductiveMaxMarginClassifier as Classifier
+
+    Table = ArrayRows | ParquetRows | DaskRows
+
+Array = NDArray[np.float64]
+
+# Below this many rows the kernel matrix is small and its answer comes with dual coefficients.
+LEAST_ROWS = 1_000
+# The exact kernel matrix is kept for other kernels than the linear one up to here: 200 MB in double precision.
+EXACT_KERNEL_ROWS = 5_000
+# Iterations of a whole λ2 sequence, for the comparison of costs.
+_TYPICAL_ITERATIONS = 100
+# A table of kernel features up to this size is computed once and kept; a larger one is computed in every pass.
+_KEPT_BYTES = 2 * 2**30
+# Queries from which an estimated prior is taken.
+_SHARES_SAMPLE = 10_000
+# `label_distributions_` is left out where it would be larger than this and than a tenth of X.
+_DISTRIBUTIONS_BYTES = 256 * 2**20
+
+SOLVERS = ("auto", "dual", "primal")
+
+
+def as_source(X: Any) -> Table | None:
+    """X as a table to be read in blocks, or None for what is small or has to be converted first."""
+    if isinstance(X, ParquetRows):
+        return X
+    if is_dask(X):
+        from marginshot.distributed import DaskRows
+
+        return DaskRows(X)
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype in (np.float16, np.float32, np.float64):
+        return ArrayRows(X) if len(X) >= LEAST_ROWS and X.shape[1] else None
+    return None
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask array; asked without importing Dask."""
+    return type(X).__module__.startswith("dask.array") and hasattr(X, "to_delayed")
+
+
+def read_labels(source: Table, y: Any) -> Labelled:
+    """The labelled rows of ``y`` (n_rows,); beside Dask blocks it is read where they are."""
+    if isinstance(source, ArrayRows | ParquetRows):
+        return Labelled.from_codes(*encode_labels(y, n_rows=source.shape[0]))
+    return source.read_labels(y)
+
+
+def check_options(estimator: Classifier) -> None:
+    """Raise ValueError for an option of large fits that means nothing."""
+    if estimator.solver not in SOLVERS:
+        raise ValueError(f"solver must be one of {', '.join(SOLVERS)}; got {estimator.solver!r}.")
+    landmarks = estimator.n_landmarks
+    if isinstance(landmarks, bool) or not isinstance(landmarks, Integral) or landmarks < 2:
+        raise ValueError(f"n_landmarks must be a whole number of at least 2; got {landmarks!r}.")
+    if estimator.callback is not None and not callable(estimator.callback):
+        raise ValueError(f"callback must be a callable or None; got {estimator.callback!r}.")
+
+
+def lazy_on_dask(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method of the classifier answer a Dask array with a Dask array, computed where the blocks are."""
+
+    @wraps(method)
+    def wrapper(estimator: Classifier, X: Any) -> Any:
+        check_is_fitted(estimator)
+        if not is_dask(X):
+            return method(estimator, X)
+        from marginshot.distributed import map_rows
+
+        return map_rows(estimator, method.__name__, X)
+
+    return wrapper
+
+
+def chooses_primal(estimator: Classifier, source: Table, n_classes: int) -> bool:
+    """Whether the planes are the cheaper unknowns, or the only possible ones, or asked for."""
+    possible = estimator.kernel in ("linear", "rbf", "poly") if isinstance(estimator.kernel, str) else False
+    blocks_only = not isinstance(source, ArrayRows)
+    if blocks_only and estimator.n_neighbors:
+        raise ValueError(
+            f"n_neighbors={estimator.n_neighbors} needs X in memory; got a {type(source).__name__}. Set n_neighbors=0."
+        )
+    if estimator.solver == "primal" or blocks_only:
+        if not possible:
+            raise ValueError(
+                f"kernel={estimator.kernel!r} needs the whole kernel matrix, which solver={estimator.solver!r} on a "
+                f"{type(source).__name__} never builds; use linear, rbf or poly."
+            )
+        if estimator.solver == "dual":
+            raise ValueError('solver="dual" needs X in memory; pass an array, or use solver="auto".')
+        return True
+    if estimator.solver == "dual" or not possible:
+        return False
+    n_rows, n_features = source.shape
+    if estimator.kernel != "linear":
+        return n_rows > EXACT_KERNEL_ROWS
+    # Products: M² D for the kernel matrix and M² C an iteration, against 2 M D C an iteration.
+    work = n_classes * _TYPICAL_ITERATIONS
+    return n_rows >= LEAST_ROWS and n_rows * (n_features + work) > 2 * n_features * work
+
+
+def fit(estimator: Classifier, source: Table, known: Labelled, settings: Settings) -> None:
+    """Set every learned attribute of ``estimator`` from the rows of ``source``.
+
+    Nothing is set if it fails. Ctrl-C leaves the last complete stage; a second one leaves it without transduction.
+    """
+    transformer = _fit_transformer(estimator.feature_transform, source)
+    check_neighbours(settings, transformer)
+    rows, row_map, smoothing, kernel_function = source, RowMap(transformer), None, None
+    if settings.n_neighbors:
+        smoothing, rows = _smooth(source, row_map, known, settings)
+        row_map = RowMap()
+    table, table_map = rows, row_map
+    if estimator.kernel != "linear":
+        row_map, kernel_function = _approximate_kernel(row_map, rows, known.index, settings, estimator.n_landmarks)
+        table, table_map = _keep_kernel_features(rows, row_map)
+    monitor = FitMonitor(estimator.verbose, estimator.callback, settings.stages, len(known.classes))
+    solution = _Problem(table, table_map, known, settings).solve(monitor)
+    for stale in ("dual_coef_", "coef_", "transduction_", "label_distributions_"):
+        estimator.__dict__.pop(stale, None)
+    estimator.__dict__.update(_learned(solution, row_map, kernel_function, known))
+    estimator._transformer, estimator._smoothing = transformer, smoothing
+    if solution.path.interrupted:
+        warn_interrupted(settings.stages, solution.path.objective.shape[1], stacklevel=3)
+    else:
+        estimator._warn_unconverged(solution.path, settings)
+    _set_transduction(estimator, rows, known)
+
+
+def _learned(
+    solution: _Solution, row_map: RowMap, kernel_function: KernelFunction | None, known: Labelled
+) -> dict[str, Any]:
+    """The attributes behind `predict`. Kernel planes become an expansion over the landmarks."""
+    path = solution.path
+    learned: dict[str, Any] = {
+        "classes_": known.classes,
+        "prior_": solution.shares,
+        "intercept_": solution.intercept,
+        "objective_": path.objective,
+        "n_iter_": path.n_iter.sum(axis=1),
+        "solver_": "primal",
+        "_calibration": solution.calibration,
+        "_kernel_function": kernel_function,
+        "_rows": None,
+    }
+    if kernel_function is None:
+        return learned | {"coef_": path.coef.T.copy()}
+    expansion = path.coef.T @ row_map.nystroem.normalization_
+    return learned | {"dual_coef_": expansion, "_rows": row_map.nystroem.components_}
+
+
+def margins(source: Table, margins_of: Callable[[Rows], tuple[Array, Any]], n_classes: int) -> tuple[Array, Any]:
+    """Margins (n_rows, n_classes) and which rows are empty, (n_rows,), block by block; raises where X is not finite."""
+    values = np.empty((source.shape[0], n_classes))
+    empty = np.empty(source.shape[0], dtype=bool)
+
+    def work(start: int, block: Rows) -> tuple[Array, ...]:
+        column_sums(start, block)
+        for first, strip in strips(block):
+            part = slice(start + first, start + first + len(strip))
+            values[part], empty[part] = margins_of(widened(strip))
+        return ()
+
+    source.accumulate(work)
+    return values, empty
+
+
+def _set_transduction(estimator: Classifier, source: Table, known: Labelled) -> None:
+    """Label every row, smoothed already where that is done; on Dask blocks only when asked for, where they are."""
+    margins_of = estimator._margins_of if estimator._smoothing is None else estimator._margins_of_transformed
+    if not isinstance(source, ArrayRows | ParquetRows):
+        estimator.transduction_, estimator.label_distributions_ = source.label(estimator, known)
+        return
+    n_rows, n_classes = source.shape[0], len(known.classes)
+    codes = np.empty(n_rows, dtype=np.int32)
+    n_bytes = 4 * n_rows * n_classes
+    kept = n_bytes <= max(_DISTRIBUTIONS_BYTES, n_rows * source.shape[1] * source.dtype.itemsize // 10)
+    distributions: Rows | None = np.empty((n_rows, n_classes), dtype=np.float32) if kept else None
+
+    def work(start: int, block: Rows) -> tuple[Array, ...]:
+        for first, strip in strips(block):
+            part = slice(start + first, start + first + len(strip))
+            scores = estimator._scores(*margins_of(widened(strip)))
+            codes[part] = scores.argmax(axis=1)
+            if distributions is not None:
+                distributions[part] = estimator._calibration.probabilities(scores)
+        return ()
+
+    source.accumulate(work)
+    codes[known.index] = known.labels
+    estimator.transduction_ = known.classes[codes]
+    if distributions is not None:
+        distributions[known.index] = np.eye(n_classes)[known.labels]
+        estimator.label_distributions_ = distributions  # in single precision
+
+
+def _fit_transformer(feature_transform: Any, source: Table) -> Any:
+    """The transformer, fitted in the pass that also finds rows which are not finite."""
+    transformer = make_transform(feature_transform)
+    (total,) = source.accumulate(column_sums)
+    if transformer is None:
+        return None
+    if isinstance(transformer, CentreAndNormalise):
+        transformer.mean_ = total / source.shape[0]
+    elif isinstance(source, ArrayRows):
+        transformer.fit(source.X)
+    elif isinstance(source, ParquetRows) and hasattr(transformer, "partial_fit"):
+        for _, block in source.blocks():
+            transformer.partial_fit(block)
+    else:
+        raise ValueError(
+            f"feature_transform={feature_transform!r} cannot be fitted on blocks of a {type(source).__name__}; use "
+            '"cl2n", or transform X yourself and use None.'
+        )
+    return transformer
+
+
+def _smooth(
+    source: Table, row_map: RowMap, known: Labelled, settings: Settings
+) -> tuple[NeighbourSmoothing, ArrayRows]:
+    """Rows averaged with their neighbours: a table of its own, and a search among all pairs of rows."""
+    smoothing = NeighbourSmoothing(settings.n_neighbors, neighbour_weight(len(known.index), len(known.classes)))
+    return smoothing, ArrayRows(smoothing.fit_transform(row_map(source.take(np.arange(source.shape[0])))))
+
+
+def _approximate_kernel(
+    row_map: RowMap, source: Table, support: NDArray[np.int64], settings: Settings, n_landmarks: int
+) -> tuple[RowMap, KernelFunction]:
+    """Nystroem features of an "rbf" or "poly" kernel; the landmarks are the support and evenly spread other rows."""
+    from sklearn.kernel_approximation import Nystroem
+
+    n_rows = source.shape[0]
+    gamma: Any = settings.gamma
+    if gamma == "scale":
+        total, squares = source.accumulate(VariancePass(row_map))
+        variance = float(squares[0] / n_rows - np.sum((total / n_rows) ** 2))
+        gamma = 1.0 / variance if variance > 0 else 1.0
+    spread = np.linspace(0, n_rows - 1, min(n_landmarks, n_rows)).astype(np.int64)
+    chosen = np.unique(np.concatenate((support[:n_landmarks], spread)))
+    landmarks = row_map(source.take(chosen)).astype(np.float64)
+    function = KernelFunction(str(settings.kernel), float(gamma), settings.degree, settings.coef0)
+    approximation = Nystroem(
+        kernel=function.kind,
+        gamma=function.gamma,
+        degree=function.degree if function.kind == "poly" else None,
+        coef0=function.coef0 if function.kind == "poly" else None,
+        n_components=len(landmarks),
+        random_state=0,
+    ).fit(landmarks)
+    return RowMap(row_map.transformer, approximation), function
+
+
+def _keep_kernel_features(source: Table, row_map: RowMap) -> tuple[Table, RowMap]:
+    """The table of kernel features, where it is small enough to keep, else the rows and the map to apply to them."""
+    n_rows, width = source.shape[0], len(row_map.nystroem.components_)
+    if n_rows * width * 4 > _KEPT_BYTES or not isinstance(source, ArrayRows | ParquetRows):
+        return source, row_map
+    features: Rows = np.empty((n_rows, width), dtype=np.float32)
+
+    def work(start: int, block: Rows) -> tuple[Array, ...]:
+        for first, strip in strips(block):
+            features[start + first : start + first + len(strip)] = row_map(strip)
+        return ()
+
+    source.accumulate(work)
+    return ArrayRows(features), RowMap()
+
+
+@dataclass(frozen=True)
+class _Solution:
+    path: PrimalPath
+    shares: Array
+    intercept: Array
+    calibration: Calibration
+
+
+class _Problem:
+    """The objective of one big task and its solution; see `marginshot.objectives.margin` for the formula."""
+
+    def __init__(self, table: Table, row_map: RowMap, known: Labelled, settings: Settings) -> None:
+        self._table, self._row_map, self._known, self._settings = table, row_map, known, settings
+        self._support = ArrayRows(table.take(known.index))
+        self._n_query = table.shape[0] - len(known.index)
+        self._signs, self._weights = one_vs_rest(known.labels, len(known.classes))
+
+    def solve(self, monitor: FitMonitor) -> _Solution:
+        """The λ2 sequence, with the shares first estimated where the prior says so."""
+        prior = self._settings.prior
+        shares = starting_prior(prior, len(self._known.classes))
+        if is_estimated(prior):
+            convex = self._follow((0.0,), offsets(prior, shares))
+            shares = estimate_shares(self._margins(self._sample(), convex.coef, offsets(prior, shares)))
+        intercept = offsets(prior, shares)
+        path = self._follow(self._settings.stages, intercept, monitor)
+        margins = self._margins(self._support.X, path.coef, intercept)
+        calibration = Calibration.fit(self._settings.calibration, margins, self._known.labels)
+        return _Solution(path, shares, intercept, calibration)
+
+    def _sample(self) -> Rows:
+        """Queries spread evenly over the table, enough to know their classes' shares to half a percent."""
+        queries = np.unique(np.linspace(0, self._n_query - 1, min(self._n_query, _SHARES_SAMPLE)).astype(np.int64))
+        # The k-th query is row k + the number of support rows before it.
+        before = self._known.index - np.arange(len(self._known.index))
+        return self._table.take(queries + np.searchsorted(before, queries, side="right"))
+
+    def _margins(self, block: Rows, planes: Array, intercept: Array) -> Array:
+        parts = [self._row_map(strip) @ planes for _, strip in strips(block)]
+        return np.concatenate([np.zeros((0, len(intercept))), *parts]) + intercept
+
+    def _follow(self, stages: Sequence[float], intercept: Array, monitor: FitMonitor | None = None) -> PrimalPath:
+        settings = self._settings
+        return follow_primal_path(
+            lambda value: self._evaluate_at(value, intercept),
+            stages,
+            np.zeros((self._row_map(self._support.X[:1]).shape[1], len(intercept))),
+            lambda1=settings.lambda1,
+            tol=settings.tol,
+            max_iter=settings.max_iter,
+            on_iteration=monitor,
+        )
+
+    def _evaluate_at(self, lambda2: float, intercept: Array) -> Evaluate:
+        settings, nothing = self._settings, np.zeros((0, len(intercept)))
+        hinge = MarginLoss(self._signs, self._weights, settings.gamma1, settings.gamma2, 0.0)
+        bump = MarginLoss(nothing, nothing, settings.gamma1, settings.gamma2, lambda2)
+
+        def evaluate(planes: Array, classes: NDArray[np.int64]) -> tuple[Array, Array]:
+            kept = np.isin(np.arange(len(intercept)), classes)
+            common = (self._row_map, planes, intercept[kept])
+            value, gradient = self._support.accumulate(SupportPass(*common, hinge.of_classes(kept)))
+            if lambda2 and self._n_query:
+                query_pass = QueryPass(*common, bump.of_classes(kept), self._known.index, self._n_query)
+                query_value, query_gradient = self._table.accumulate(query_pass)
+                value, gradient = value + query_value, gradient + query_gradient
+            return value, gradient
+
+        return evaluate
