@@ -31,11 +31,11 @@ $(VENV)/.core: pyproject.toml | $(BIN)/uv
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[dev]'
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[dev,vision-test,text]'
 	touch $@
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[dev,bench]'
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[dev,vision-test,text,bench]'
 	touch $@
 
 clean:

@@ -146,11 +146,12 @@ def test_bad_embeddings():
         label_embeddings([[0.0], [1.0, 2.0]], ["a", "b"])
 
 
-def test_too_large_a_set_is_said_clearly(monkeypatch, blobs):
+def test_large_sets_are_labelled_without_the_search_for_neighbours(monkeypatch, blobs):
     X, _, labels = blobs
-    monkeypatch.setattr(classify, "LARGEST_SET", 50)
-    with pytest.raises(ValueError, match=r"100 items are too many .* the limit of this solver is 50"):
-        label_embeddings(X, labels)
+    assert classify.make_classifier(len(X)).n_neighbors > 0
+    monkeypatch.setattr(classify, "LARGEST_SEARCH", 50)
+    assert classify.make_classifier(len(X)).n_neighbors == 0
+    assert len(label_embeddings(X, labels).answers.given) == len(X)
 
 
 def test_map_is_the_same_twice_and_places_everything(monkeypatch, blobs):

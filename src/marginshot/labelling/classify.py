@@ -14,15 +14,17 @@ from marginshot.labelling.suggestions import suggest_rows
 
 Array = NDArray[np.float64]
 
-#: Rows beyond which the kernel matrix of `fit` (8 bytes a pair of rows) no longer fits an ordinary machine.
-LARGEST_SET = 20_000
+#: Rows beyond which rows are not averaged with their neighbours: the search is among all pairs of rows.
+LARGEST_SEARCH = 50_000
 
 #: An answer is sent to review when its runner-up is more than half as probable.
 CLOSE_RATIO = 0.5
 
 
-def make_classifier() -> TransductiveMaxMarginClassifier:
+def make_classifier(n_rows: int) -> TransductiveMaxMarginClassifier:
     """The classifier of all labelling: real folders are unbalanced and have many classes, hence the preset."""
+    if n_rows > LARGEST_SEARCH:
+        return TransductiveMaxMarginClassifier.from_preset("auto", n_neighbors=0)
     return TransductiveMaxMarginClassifier.from_preset("auto")
 
 
@@ -96,12 +98,7 @@ def label_rows(
     X: NDArray[np.floating], given: NDArray[np.int64], classes: Sequence[str], settings: LabelSettings
 ) -> tuple[Answers, TransductiveMaxMarginClassifier, Rejection]:
     """Label all rows of ``X`` (n_rows, n_features) from the ``given`` class indices (n_rows,), -1 where unknown."""
-    if len(X) > LARGEST_SET:
-        raise ValueError(
-            f"{len(X):,} items are too many to be labelled at once: the limit of this solver is {LARGEST_SET:,}. "
-            "Label a random part with --save, then label the rest with `marginshot apply`."
-        )
-    classifier = make_classifier()
+    classifier = make_classifier(len(X))
     names = np.array(classes, dtype=object)
     classifier.fit(X, np.where(given >= 0, names[given], ""))
     rejection, foreign = fit_rejection(X, given, len(classes), settings.lose)

@@ -13,7 +13,7 @@ class TrainSettings:
     """What is trained and how; the defaults are those of section 4.4 of the paper.
 
     The paper gives neither the number of epochs nor momentum and weight decay; 90, 0.9 with Nesterov's rule and 1e-4
-    are SimpleShot's, whose training code this line of work shares.
+    are usual in this line of work, and ours to choose.
 
     Parameters
     ----------
