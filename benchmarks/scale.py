@@ -62,7 +62,7 @@ def fit_tsvm(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     known = y >= 0
     scores = []
     for c in range(N_CLASSES):
-        # Unweighted, one class against nine has no positive answer at all, and the TSVM stops with an error.
+        # It stops with an error where its answers are all on one side: here it does, with or without this weighting.
         model = TSVM(probability=False, verbose=False, class_weight="balanced")
         model.fit(X[known], np.where(y[known] == c, 1, 0), X[~known])
         scores.append(model.unlabeled_y_d)
