@@ -153,7 +153,7 @@ def test_large_distributions_are_left_out(monkeypatch):
 def test_with_every_row_a_landmark_the_approximation_is_exact(kernel, kept, monkeypatch):
     X, y, _, _ = mixture(400, dtype=np.float64)
     monkeypatch.setattr(large, "_KEPT_BYTES", 2**31 if kept else 0)
-    exact, approximate = (fit(X, y, kernel=kernel, solver=s, n_landmarks=400) for s in ("dual", "primal"))
+    exact, approximate = (fit(X, y, kernel=kernel, solver=s, n_landmarks=400, tol=1e-4) for s in ("dual", "primal"))
     assert_allclose(approximate.margins(X), exact.margins(X), atol=1e-2)
     assert approximate.dual_coef_.shape == (4, 400)
 
