@@ -84,13 +84,7 @@ def solve_tasks(
     settings = Settings(**hyper_parameters)
     if settings.kernel == "precomputed":
         raise ValueError('kernel="precomputed" is for TransductiveMaxMarginClassifier; solve_tasks takes features.')
-    tasks: ArrayTasks | TableTasks
-    if table is None:
-        support, labels, query = check_task_batch(support, support_labels, query)
-        tasks = ArrayTasks(support, query)
-    else:
-        table, rows, labels, query_rows = check_table_tasks(table, support, support_labels, query)
-        tasks = TableTasks(table, rows, query_rows)
+    tasks, labels = _open_tasks(support, support_labels, query, table)
     n_classes = int(labels.max()) + 1
     settings = settings.for_classes(n_classes)
     shares = starting_prior(settings.prior, n_classes)
@@ -106,6 +100,17 @@ def solve_tasks(
         )
     _warn_unconverged(np.concatenate([norms for _, norms in parts]), settings)
     return np.concatenate([scores for scores, _ in parts])
+
+
+def _open_tasks(
+    support: ArrayLike, support_labels: ArrayLike, query: ArrayLike, table: ArrayLike | None
+) -> tuple[ArrayTasks | TableTasks, Labels]:
+    """The checked tasks, of features or of a table's rows, and their labels (T, n)."""
+    if table is None:
+        support, labels, query = check_task_batch(support, support_labels, query)
+        return ArrayTasks(support, query), labels
+    table, support_rows, labels, query_rows = check_table_tasks(table, support, support_labels, query)
+    return TableTasks(table, support_rows, query_rows), labels
 
 
 def _chunks(n_tasks: int) -> Iterator[slice]:
