@@ -6,8 +6,9 @@ small few-shot tasks at once.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from marginshot._lazy import lazy_names
 
 if TYPE_CHECKING:
     from marginshot.calibration import platt_probabilities
@@ -27,12 +28,4 @@ _HOMES = {
     "solve_tasks": "marginshot.engine",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -12,6 +12,7 @@ from marginshot.kernels.batched import class_means, inner_products, one_hot, squ
 from marginshot.methods.base import Tasks
 from marginshot.objectives.information import InformationObjective
 from marginshot.solvers.adam import adam
+from marginshot.transforms import Centre, centre_and_normalize
 
 Array = NDArray[Any]
 
@@ -73,32 +74,40 @@ class EuclideanHead:
 
 
 def train_head(
-    tasks: Tasks, head: Head, objective: InformationObjective, *, learning_rate: float, n_steps: int
+    tasks: Tasks,
+    head: Head,
+    objective: InformationObjective,
+    *,
+    centre: Centre,
+    learning_rate: float,
+    n_steps: int,
 ) -> Array:
     """Query logits (T, n_query, N) after training the head with Adam, started from the class means.
 
     Parameters
     ----------
     tasks : Tasks
-        Features already centred and scaled as the method wants them.
     head : Head
     objective : InformationObjective
         Without query terms only the support is looked at during training.
+    centre : {"task", "support", "none"} or array of shape (D,)
+        What is subtracted from every row before it is scaled to unit length.
     learning_rate : float
     n_steps : int
     """
-    n_support = tasks.support.shape[1]
-    targets = one_hot(tasks.labels, tasks.n_way, tasks.support.dtype)
-    rows = np.concatenate([tasks.support, tasks.query], axis=1) if objective.uses_query else tasks.support
+    support, query = centre_and_normalize(tasks.support, tasks.query, centre)
+    n_support = support.shape[1]
+    targets = one_hot(tasks.labels, tasks.n_way, support.dtype)
+    rows = np.concatenate([support, query], axis=1) if objective.uses_query else support
 
     def gradient(weights: Array) -> Array:
         logits = head.logits(rows, weights)
         slopes = objective.gradient(logits[:, :n_support], targets, logits[:, n_support:])
         return head.pull_back(rows, weights, np.concatenate(slopes, axis=1))
 
-    start = class_means(tasks.support, tasks.labels, tasks.n_way)
+    start = class_means(support, tasks.labels, tasks.n_way)
     weights = adam(gradient, start, learning_rate=learning_rate, n_steps=n_steps)
-    return head.logits(tasks.query, weights)
+    return head.logits(query, weights)
 
 
 def _norms(weights: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -119,11 +119,11 @@ class BaselinePlusPlus(TaskwiseMethod):
         return softmax(scores)
 
     def _score(self, tasks: Tasks) -> NDArray[Any]:
-        support, query = centre_and_normalize(tasks.support, tasks.query, self.centre)
         return train_head(
-            replace(tasks, support=support, query=query),
+            tasks,
             CosineHead(self.temperature),
             InformationObjective(cross_entropy=1.0, marginal=0.0, conditional=0.0),
+            centre=self.centre,
             learning_rate=self.learning_rate,
             n_steps=self.max_iter,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from marginshot.kernels.batched import softmax
 from marginshot.methods._heads import CosineHead, train_head
 from marginshot.methods.base import Scores, Tasks, TaskwiseMethod, check_count, check_setting, register
 from marginshot.objectives.information import InformationObjective
-from marginshot.transforms import Centre, centre_and_normalize, check_centre
+from marginshot.transforms import Centre, check_centre
 
 
 @register
@@ -77,14 +77,14 @@ class TIMGD(TaskwiseMethod):
         return softmax(scores)
 
     def _score(self, tasks: Tasks) -> NDArray[Any]:
-        support, query = centre_and_normalize(tasks.support, tasks.query, self.centre)
         objective = InformationObjective(
             cross_entropy=self.cross_entropy_weight, marginal=self.marginal_weight, conditional=self.conditional_weight
         )
         return train_head(
-            replace(tasks, support=support, query=query),
+            tasks,
             CosineHead(self.temperature),
             objective,
+            centre=self.centre,
             learning_rate=self.learning_rate,
             n_steps=self.max_iter,
         )
