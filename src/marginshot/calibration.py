@@ -1,4 +1,8 @@
-"""From margins to probabilities: Platt scaling as in the paper (section 3.3), or a softmax."""
+"""From margins to probabilities: Platt scaling as in the paper (section 3.3), a softmax, or jointly with a mixture.
+
+Platt scaling fits each class by itself on the support, and five support points make a poor calibrator. The other two
+fit nothing: their constants were chosen on validation features.
+"""
 
 from __future__ import annotations
 
@@ -8,40 +12,62 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit, softmax
 
+from marginshot.mixture import Mixture
+
 Array = NDArray[np.float64]
 
 _MAX_ITER = 50
 _TOL = 1e-9
 
 
+_MARGIN_WEIGHT = 3.0  # of f beside the logits of the mixture
+_TEMPER = 0.2  # of the two together, in a five-way one-shot task
+
+
 @dataclass(frozen=True)
 class Calibration:
-    """Scores A f + B of fitted margins f, and their probabilities.
+    """Scores A f + B + τ g of fitted margins f and a mixture's logits g, and their probabilities.
 
     Attributes
     ----------
-    kind : {"platt", "softmax"}
+    kind : {"platt", "softmax", "mixture"}
         Platt: A and B of each class are fitted on the support, a score is a log-odds and the σ of the scores are
-        normalised over classes. Softmax: A = log2(N) for all, B = 0, and the scores are logits: five support points
-        make a poor calibrator, and this one fits nothing and keeps the order of the margins.
+        normalised over classes; τ = 0. Softmax: A = log2(N), B = τ = 0, the scores are logits in the order of the
+        margins. Mixture: the scores are logits τ (g + 3 f), the posterior of `marginshot.mixture` times exp(3 f),
+        tempered by τ = 0.2 (5/N)^0.2 shots^0.15.
     slope, intercept : ndarray of shape (..., n_classes)
+        A and B.
+    temper : float
+        τ.
     """
 
     kind: str
     slope: Array
     intercept: Array
+    temper: float = 0.0
 
     @classmethod
     def fit(cls, kind: str, margins: Array, labels: NDArray[np.int64]) -> Calibration:
         """Fit on the support's ``margins`` (..., n_support, n_classes) and ``labels`` (..., n_support)."""
         if kind == "platt":
             return cls(kind, *fit_platt(margins, labels))
-        shape = (*margins.shape[:-2], margins.shape[-1])
-        return cls(kind, np.full(shape, np.log2(margins.shape[-1])), np.zeros(shape))
+        n_support, n_classes = margins.shape[-2:]
+        shape = (*margins.shape[:-2], n_classes)
+        if kind == "softmax":
+            return cls(kind, np.full(shape, np.log2(n_classes)), np.zeros(shape))
+        temper = _TEMPER * (5.0 / n_classes) ** 0.2 * max(n_support / n_classes, 1.0) ** 0.15
+        return cls(kind, np.full(shape, _MARGIN_WEIGHT * temper), np.zeros(shape), temper)
 
-    def scores(self, margins: Array) -> Array:
-        """Scores (..., n_rows, n_classes) of ``margins`` of the same shape."""
-        return self.slope[..., None, :] * margins + self.intercept[..., None, :]
+    def scores(self, margins: Array, logits: Array | float = 0.0) -> Array:
+        """Scores (..., n_rows, n_classes) of ``margins``, and of the mixture's ``logits``, of the same shape."""
+        return self.slope[..., None, :] * margins + self.intercept[..., None, :] + self.temper * logits
+
+    def planes(self, coef: Array, intercept: Array, mixture: Mixture | None) -> tuple[Array, Array]:
+        """The same for the planes of f, (P, n_classes) and (n_classes,), so that the scores are planes as well."""
+        score_coef, score_intercept = self.slope * coef, self.slope * intercept + self.intercept
+        if mixture is None:
+            return score_coef, score_intercept
+        return score_coef + self.temper * mixture.coef, score_intercept + self.temper * mixture.intercept
 
     def probabilities(self, scores: Array) -> Array:
         """Probabilities (..., n_rows, n_classes) of ``scores``."""

@@ -22,6 +22,7 @@ from dask.delayed import Delayed, delayed
 from numpy.typing import NDArray
 
 from marginshot._files import atomic_path
+from marginshot.calibration import probabilities_of
 from marginshot.labels import Labelled, encode_labels, unlabelled_rows
 from marginshot.passes import widened
 from marginshot.rows import Rows, Work, add, one_blas_thread, strips
@@ -201,9 +202,9 @@ def _label(model: Any, known: Labelled, start: int, block: Rows) -> tuple[NDArra
     with one_blas_thread():
         for first, strip in strips(block):
             part = slice(first, first + len(strip))
-            scores = model._scores(*model._margins_of(widened(strip)))
+            scores = model._scores_of(model._transformed(widened(strip)))
             codes[part] = scores.argmax(axis=1)
-            distributions[part] = model._calibration.probabilities(scores)
+            distributions[part] = probabilities_of(model.calibration, scores)
     low, high = np.searchsorted(known.index, (start, start + len(block)))
     rows, labels = known.index[low:high] - start, known.labels[low:high]
     codes[rows] = labels

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -17,8 +16,9 @@ from threadpoolctl import ThreadpoolController
 from marginshot._validation import check_table_tasks, check_task_batch
 from marginshot.calibration import Calibration
 from marginshot.kernels.grams import ArrayTasks, TableTasks
+from marginshot.mixture import mixture_grams, needs_mixture
 from marginshot.neighbours import check_neighbours
-from marginshot.priors import estimate_shares, is_estimated, offsets, starting_prior
+from marginshot.priors import is_estimated, offsets, starting_prior
 from marginshot.settings import Settings
 from marginshot.solvers.continuation import stage_tolerances
 from marginshot.transforms import make_transform
@@ -53,7 +53,7 @@ def solve_tasks(
     table : array of shape (n_rows, n_features), optional
         With it, ``support`` (n_tasks, n_support) and ``query`` (n_tasks, n_query) are row numbers of this table: no
         task's features are copied before it is solved, and tasks share the table's inner products.
-    feature_transform : {"cl2n", None} or transformer, default="cl2n"
+    feature_transform : {"cl2n", "power", None} or transformer, default="cl2n"
         What is done to the rows of a task, support and query together; see `TransductiveMaxMarginClassifier`.
     n_jobs : int, optional
         Threads; None means 1, −1 all cores.
@@ -66,7 +66,7 @@ def solve_tasks(
     -------
     ndarray of shape (n_tasks, n_query, N)
         The largest is the answer. They are Platt's log-odds of each class, which `marginshot.platt_probabilities` makes
-        probabilities; with ``calibration="softmax"`` they are logits.
+        probabilities; with any other ``calibration`` they are logits.
 
     Examples
     --------
@@ -91,9 +91,11 @@ def solve_tasks(
     transformer = make_transform(feature_transform)
     check_neighbours(settings, transformer)
     _load_solver()
+    if needs_mixture(settings):
+        _load_mixture()
     with _one_blas_thread():
         if isinstance(tasks, TableTasks):
-            tasks.share_inner_products()
+            tasks.share_inner_products(transformer)
         parts = Parallel(n_jobs=n_jobs, backend="threading")(
             delayed(_solve_chunk)(tasks, chunk, labels[chunk], shares, transformer, settings)
             for chunk in _chunks(len(labels))
@@ -149,13 +151,14 @@ def _solve_chunk(
     grams = tasks.grams(chunk, transformer, settings, len(shares))
     n_support = labels.shape[1]
     task_shares = np.tile(shares, (len(labels), 1))
-    if is_estimated(settings.prior):
-        convex, _ = _follow_paths(
-            grams, labels, offsets(settings.prior, task_shares), replace(settings, lambda2=(0.0,))
-        )
-        task_shares = estimate_shares(convex[:, n_support:])
+    logits: Array = np.zeros((len(labels), grams.shape[1], len(shares)))
+    if needs_mixture(settings):
+        clustered = mixture_grams(grams, n_support, len(shares), settings)
+        logits, found = _fit_mixtures(clustered, labels, task_shares, is_estimated(settings.prior))
+        task_shares = found if is_estimated(settings.prior) else task_shares
     margins, norms = _follow_paths(grams, labels, offsets(settings.prior, task_shares), settings)
-    scores = Calibration.fit(settings.calibration, margins[:, :n_support], labels).scores(margins[:, n_support:])
+    calibration = Calibration.fit(settings.calibration, margins[:, :n_support], labels)
+    scores = calibration.scores(margins[:, n_support:], logits[:, n_support:])
     # A query at the mean of the task has no direction: nothing speaks for any class.
     scores[np.einsum("tii->ti", grams)[:, n_support:] == 0] = 0.0
     return scores, norms
@@ -184,6 +187,26 @@ def _follow_paths(
         norms,
     )
     return scores, norms
+
+
+@lru_cache(maxsize=1)
+def _load_mixture() -> None:
+    """The same for the mixture."""
+    from marginshot._jit import announce_compilation
+
+    with announce_compilation("the mixture for batches of tasks"):
+        _fit_mixtures(np.eye(2, dtype=np.float32)[None], np.array([[0, 1]]), np.full((1, 2), 0.5), True)
+
+
+def _fit_mixtures(
+    grams: NDArray[np.float32], labels: Labels, task_shares: Array, estimate: bool
+) -> tuple[Array, Array]:
+    """Logits (T, M, N) of all rows, and the classes' shares (T, N) of the answers."""
+    from marginshot.mixture_compiled import fit_mixtures  # imports numba
+
+    logits, found = np.empty((*grams.shape[:2], task_shares.shape[1])), np.empty_like(task_shares)
+    fit_mixtures(grams, labels, task_shares, estimate, logits, found)
+    return logits, found
 
 
 def _warn_unconverged(norms: Array, settings: Settings) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,11 +13,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from marginshot import large, persistence
-from marginshot.calibration import Calibration
+from marginshot.calibration import Calibration, probabilities_of
 from marginshot.kernels.functions import KernelFunction
+from marginshot.mixture import find_mixture, needs_mixture, sample_rows
 from marginshot.neighbours import NeighbourSmoothing, check_neighbours, neighbour_weight
 from marginshot.objectives.margin import MarginLoss, one_vs_rest
-from marginshot.priors import estimate_shares, is_estimated, offsets, starting_prior
+from marginshot.priors import is_estimated, offsets, starting_prior
 from marginshot.progress import FitMonitor, warn_interrupted
 from marginshot.rows import ArrayRows
 from marginshot.settings import PAPER_LAMBDA2, PRESETS, Settings
@@ -59,7 +59,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
     prior : {"uniform", "estimate"}, array of shape (n_classes,), or None, default="uniform"
         Share π of each class among the unlabelled rows, in the order of ``classes_``. Sets the offset 2π − 1, which the
         paper's equations leave out and without which the method does not work; None gives the equations as printed.
-        "estimate" finds π in the task itself; see `marginshot.priors`.
+        "estimate" finds π in the task itself; see `marginshot.mixture`.
     kernel : {"linear", "rbf", "poly", "precomputed"} or callable, default="linear"
         With "precomputed", `fit` takes the (n_rows, n_rows) kernel matrix and `predict` the kernel between new rows and
         those of `fit`; no transform is applied. A callable takes (a, D) and (b, D) and returns (a, b).
@@ -71,11 +71,13 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         Constant of "poly".
     n_neighbors : int, default=0
         Average each row with this many nearest neighbours before the planes are fitted; see `marginshot.neighbours`.
-    calibration : {"platt", "softmax"}, default="platt"
-        How margins become probabilities: Platt scaling on the labelled rows, or a softmax of log2(n_classes) · f.
-    feature_transform : {"cl2n", None} or transformer, default="cl2n"
+    calibration : {"platt", "softmax", "mixture"}, default="platt"
+        How margins become probabilities: Platt scaling on the labelled rows; a softmax of log2(n_classes) · f; or
+        jointly with a mixture of class clusters. See `marginshot.calibration`.
+    feature_transform : {"cl2n", "power", None} or transformer, default="cl2n"
         "cl2n" centres on the mean of labelled and unlabelled rows and scales to unit length; new rows use the stored
-        mean. None leaves the rows as they are; a scikit-learn transformer is cloned and fitted on all rows.
+        mean. "power" first shortens long tails, sign(x) |x|^0.75. None leaves the rows as they are; a scikit-learn
+        transformer is cloned and fitted on all rows.
     tol : float, default=3e-4
         The last stage ends when the norm of the gradient in function space, sqrt(gᵀKg), is at most this; the first,
         convex one is solved three times as tightly, those between, which only lead on, ten times as loosely.
@@ -203,10 +205,11 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         self._kernel_function = None
         if self.kernel in ("rbf", "poly"):
             self._kernel_function = KernelFunction.fitted(settings, rows @ rows.T)
-        self._solve(self._kernel_matrix(rows, rows), known.codes(len(rows)), settings)
+        score_coef = self._solve(self._kernel_matrix(rows, rows), known.codes(len(rows)), settings)
         self.solver_ = "dual"
         # What a new row is compared with: the planes if there are any, else the rows of the expansion.
         self._rows = None if self.kernel in ("linear", "precomputed") else rows
+        self._score_coef: Array = rows.T @ score_coef if self.kernel == "linear" else score_coef
         if self.kernel == "linear":
             self.coef_ = self.dual_coef_ @ rows
         return self
@@ -241,20 +244,30 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         squares = [np.einsum("ij,ij->i", rows, rows) for rows in (left, right)]
         return self._kernel_function(inner, *squares).astype(np.float64, copy=False)
 
-    def _solve(self, gram: Array, codes: NDArray[np.int64], settings: Settings) -> None:
-        """Set every learned attribute from the kernel matrix (n_rows, n_rows) and the class indices (n_rows,)."""
+    def _solve(self, gram: Array, codes: NDArray[np.int64], settings: Settings) -> Array:
+        """Set what is learned from the kernel matrix (n_rows, n_rows) and the class indices (n_rows,).
+
+        Returns the coefficients of the scores over the rows, (n_rows, n_classes).
+        """
         support, query = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
         order = np.concatenate((support, query))
         ordered = gram[np.ix_(order, order)]
         labels = codes[support]
         shares = starting_prior(self.prior, len(self.classes_))
-        if is_estimated(self.prior):
-            convex = _follow(ordered, labels, offsets(self.prior, shares), replace(settings, lambda2=(0.0,)))
-            shares = estimate_shares(convex.scores[len(support) :])
+        mixture = None
+        if needs_mixture(settings):
+            positions, queries = sample_rows(np.arange(len(support)), labels, len(ordered))
+            chosen = np.concatenate((positions, queries))
+            mixture = find_mixture(ordered[np.ix_(chosen, chosen)], labels[positions], shares, settings)
+            mixture = mixture.over_rows(chosen, len(ordered))
+            shares = mixture.shares if is_estimated(self.prior) else shares
         monitor = FitMonitor(self.verbose, self.callback, settings.stages, len(self.classes_))
         path = _follow(ordered, labels, offsets(self.prior, shares), settings, monitor)
-        self._calibration = Calibration.fit(self.calibration, path.scores[: len(support)], labels)
-        probabilities = self._calibration.probabilities(self._scores(path.scores, ~ordered.any(axis=1)))
+        calibration = Calibration.fit(self.calibration, path.scores[: len(support)], labels)
+        score_coef, self._score_intercept = calibration.planes(path.coef, offsets(self.prior, shares), mixture)
+        scores = ordered @ score_coef + self._score_intercept
+        scores[~ordered.any(axis=1)] = 0.0
+        probabilities = probabilities_of(self.calibration, scores)
         if path.interrupted:
             warn_interrupted(settings.stages, path.objective.shape[1], stacklevel=3)
         else:
@@ -267,42 +280,46 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         self.label_distributions_ = np.empty_like(probabilities)
         self.label_distributions_[order] = probabilities
         self.transduction_ = self.classes_[self.label_distributions_.argmax(axis=1)]
+        return score_coef[np.argsort(order)]
 
     @large.lazy_on_dask
     def margins(self, X: ArrayLike) -> Array:
         """f of each class at each row, (n_rows, n_classes): Eq. (3) plus the offset. Zero is the separating plane."""
-        return self._margins(X)[0]
+        planes = self.coef_ if self.kernel == "linear" else self.dual_coef_
 
-    def _margins(self, X: ArrayLike) -> tuple[Array, Any]:
-        """Margins (n_rows, n_classes), and which rows have no kernel with any row of `fit`."""
-        return large.margins(self._open(X, reset=False), self._margins_of, len(self.classes_))
+        def margins_of(block: NDArray[np.floating]) -> Array:
+            return np.asarray(self._kernel_features(self._transformed(block)) @ planes.T + self.intercept_)
 
-    def _margins_of(self, X: NDArray[np.floating]) -> tuple[Array, Any]:
-        """The same for one block of checked rows."""
-        rows = X if self._transformer is None else self._transformer.transform(X)
-        if self._smoothing is not None:
-            rows = self._smoothing.transform(rows)
-        return self._margins_of_transformed(rows)
+        return large.map_blocks(self._open(X, reset=False), margins_of, len(self.classes_))
 
-    def _margins_of_transformed(self, rows: NDArray[np.floating]) -> tuple[Array, Any]:
-        if self.kernel == "linear":
-            return rows @ self.coef_.T + self.intercept_, ~rows.any(axis=1)
-        kernel = self._kernel_matrix(rows, self._rows)
-        return kernel @ self.dual_coef_.T + self.intercept_, ~kernel.any(axis=1)
+    def _transformed(self, block: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Checked rows (n, D), transformed and smoothed as those of `fit` were."""
+        rows = block if self._transformer is None else self._transformer.transform(block)
+        return rows if self._smoothing is None else self._smoothing.transform(rows)
 
-    def _scores(self, margins: Array, empty: Any) -> Array:
-        """Calibrated scores (n_rows, n_classes); zero for every class where nothing speaks for any."""
-        scores = self._calibration.scores(margins)
-        scores[empty] = 0.0
+    def _kernel_features(self, rows: NDArray[np.floating]) -> NDArray[np.floating]:
+        """What the planes are multiplied with: transformed rows, or their kernel with the rows of the expansion."""
+        return rows if self.kernel == "linear" else self._kernel_matrix(rows, self._rows)
+
+    def _scores_of(self, rows: NDArray[np.floating]) -> Array:
+        """Calibrated scores (n, n_classes) of transformed rows; zero for every class where nothing speaks for any."""
+        features = self._kernel_features(rows)
+        scores: Array = features @ self._score_coef + self._score_intercept
+        scores[~features.any(axis=1)] = 0.0
         return scores
+
+    def _scores(self, X: ArrayLike) -> Array:
+        """The same for new rows, block by block."""
+        source = self._open(X, reset=False)
+        return large.map_blocks(source, lambda block: self._scores_of(self._transformed(block)), len(self.classes_))
 
     @large.lazy_on_dask
     def decision_function(self, X: ArrayLike) -> Array:
         """Calibrated scores (n_rows, n_classes); with two classes the second's, (n_rows,). The largest is the answer.
 
-        Under Platt scaling they are the log-odds A_c f_c + B_c. The bare f_c are given by `margins`.
+        Under Platt scaling they are the log-odds A_c f_c + B_c, else logits. The bare f_c are given by `margins`.
         """
-        scores = self._scores(*self._margins(X))
+        scores = self._scores(X)
         if len(self.classes_) == 2:
             return 0.5 * (scores[:, 1] - scores[:, 0])  # the two problems mirror each other
         return scores
@@ -310,14 +327,12 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
     @large.lazy_on_dask
     def predict_proba(self, X: ArrayLike) -> Array:
         """Probability of each class at each row, (n_rows, n_classes)."""
-        scores = self._scores(*self._margins(X))
-        return self._calibration.probabilities(scores)
+        return probabilities_of(self.calibration, self._scores(X))
 
     @large.lazy_on_dask
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Class of each row, (n_rows,), by the fitted planes, whatever the other rows are."""
-        scores = self._scores(*self._margins(X))
-        return np.asarray(self.classes_[scores.argmax(axis=1)])
+        return np.asarray(self.classes_[self._scores(X).argmax(axis=1)])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write planes, mean, classes and settings to an ``.npz`` file without pickle, for `load`."""
@@ -331,7 +346,8 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         Examples
         --------
         >>> TransductiveMaxMarginClassifier.from_preset("auto", lambda1=0.1)
-        TransductiveMaxMarginClassifier(calibration='softmax', lambda1=0.1,
+        TransductiveMaxMarginClassifier(calibration='mixture',
+                                        feature_transform='power', lambda1=0.1,
                                         lambda2='auto', n_neighbors=8,
                                         prior='estimate')
         """
@@ -345,7 +361,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         return persistence.load(cls, path)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_calibration")
+        return hasattr(self, "_score_coef")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

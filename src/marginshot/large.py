@@ -7,8 +7,8 @@ and the objective, a sum over rows, is evaluated block by block. Nothing of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import wraps
+from dataclasses import dataclass, replace
+from functools import partial, wraps
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from marginshot.calibration import Calibration
+from marginshot.calibration import Calibration, probabilities_of
 from marginshot.kernels.functions import KernelFunction
 from marginshot.labels import Labelled, encode_labels
+from marginshot.mixture import Mixture, find_mixture, needs_mixture, sample_rows
 from marginshot.neighbours import NeighbourSmoothing, check_neighbours, neighbour_weight
 from marginshot.objectives.margin import MarginLoss, one_vs_rest
 from marginshot.passes import QueryPass, RowMap, SupportPass, VariancePass, column_sums, widened
-from marginshot.priors import estimate_shares, is_estimated, offsets, starting_prior
+from marginshot.priors import is_estimated, offsets, starting_prior
 from marginshot.progress import FitMonitor, warn_interrupted
 from marginshot.rows import ArrayRows, ParquetRows, Rows, strips
 from marginshot.settings import Settings
@@ -45,8 +46,6 @@ EXACT_KERNEL_ROWS = 5_000
 _TYPICAL_ITERATIONS = 100
 # A table of kernel features up to this size is computed once and kept; a larger one is computed in every pass.
 _KEPT_BYTES = 2 * 2**30
-# Queries from which an estimated prior is taken.
-_SHARES_SAMPLE = 10_000
 # `label_distributions_` is left out where it would be larger than this and than a tenth of X.
 _DISTRIBUTIONS_BYTES = 256 * 2**20
 
@@ -171,39 +170,41 @@ def _learned(
         "objective_": path.objective,
         "n_iter_": path.n_iter.sum(axis=1),
         "solver_": "primal",
-        "_calibration": solution.calibration,
+        "_score_intercept": solution.score_intercept,
         "_kernel_function": kernel_function,
         "_rows": None,
     }
     if kernel_function is None:
-        return learned | {"coef_": path.coef.T.copy()}
-    expansion = path.coef.T @ row_map.nystroem.normalization_
-    return learned | {"dual_coef_": expansion, "_rows": row_map.nystroem.components_}
+        return learned | {"coef_": path.coef.T.copy(), "_score_coef": solution.score_coef}
+    nystroem = row_map.nystroem
+    return learned | {
+        "dual_coef_": path.coef.T @ nystroem.normalization_,
+        "_score_coef": nystroem.normalization_.T @ solution.score_coef,
+        "_rows": nystroem.components_,
+    }
 
 
-def margins(source: Table, margins_of: Callable[[Rows], tuple[Array, Any]], n_classes: int) -> tuple[Array, Any]:
-    """Margins (n_rows, n_classes) and which rows are empty, (n_rows,), block by block; raises where X is not finite."""
-    values = np.empty((source.shape[0], n_classes))
-    empty = np.empty(source.shape[0], dtype=bool)
+def map_blocks(source: Table, of_block: Callable[[Rows], Array], n_columns: int) -> Array:
+    """What ``of_block`` makes of each block's rows, (n_rows, n_columns); raises where X is not finite."""
+    values = np.empty((source.shape[0], n_columns))
 
     def work(start: int, block: Rows) -> tuple[Array, ...]:
         column_sums(start, block)
         for first, strip in strips(block):
-            part = slice(start + first, start + first + len(strip))
-            values[part], empty[part] = margins_of(widened(strip))
+            values[start + first : start + first + len(strip)] = of_block(widened(strip))
         return ()
 
     source.accumulate(work)
-    return values, empty
+    return values
 
 
 def _set_transduction(estimator: Classifier, source: Table, known: Labelled) -> None:
     """Label every row, smoothed already where that is done; on Dask blocks only when asked for, where they are."""
-    margins_of = estimator._margins_of if estimator._smoothing is None else estimator._margins_of_transformed
     if not isinstance(source, ArrayRows | ParquetRows):
         estimator.transduction_, estimator.label_distributions_ = source.label(estimator, known)
         return
     n_rows, n_classes = source.shape[0], len(known.classes)
+    smoothed = estimator._smoothing is not None  # then the table's rows are transformed already
     codes = np.empty(n_rows, dtype=np.int32)
     n_bytes = 4 * n_rows * n_classes
     kept = n_bytes <= max(_DISTRIBUTIONS_BYTES, n_rows * source.shape[1] * source.dtype.itemsize // 10)
@@ -212,10 +213,11 @@ def _set_transduction(estimator: Classifier, source: Table, known: Labelled) -> 
     def work(start: int, block: Rows) -> tuple[Array, ...]:
         for first, strip in strips(block):
             part = slice(start + first, start + first + len(strip))
-            scores = estimator._scores(*margins_of(widened(strip)))
+            rows = widened(strip)
+            scores = estimator._scores_of(rows if smoothed else estimator._transformed(rows))
             codes[part] = scores.argmax(axis=1)
             if distributions is not None:
-                distributions[part] = estimator._calibration.probabilities(scores)
+                distributions[part] = probabilities_of(estimator.calibration, scores)
         return ()
 
     source.accumulate(work)
@@ -229,12 +231,14 @@ def _set_transduction(estimator: Classifier, source: Table, known: Labelled) -> 
 def _fit_transformer(feature_transform: Any, source: Table) -> Any:
     """The transformer, fitted in the pass that also finds rows which are not finite."""
     transformer = make_transform(feature_transform)
-    (total,) = source.accumulate(column_sums)
+    if isinstance(transformer, CentreAndNormalise):
+        (total,) = source.accumulate(partial(column_sums, prepare=transformer.prepare))
+        transformer.mean_ = total / source.shape[0]
+        return transformer
+    source.accumulate(column_sums)
     if transformer is None:
         return None
-    if isinstance(transformer, CentreAndNormalise):
-        transformer.mean_ = total / source.shape[0]
-    elif isinstance(source, ArrayRows):
+    if isinstance(source, ArrayRows):
         transformer.fit(source.X)
     elif isinstance(source, ParquetRows) and hasattr(transformer, "partial_fit"):
         for _, block in source.blocks():
@@ -242,7 +246,7 @@ def _fit_transformer(feature_transform: Any, source: Table) -> Any:
     else:
         raise ValueError(
             f"feature_transform={feature_transform!r} cannot be fitted on blocks of a {type(source).__name__}; use "
-            '"cl2n", or transform X yourself and use None.'
+            '"cl2n" or "power", or transform X yourself and use None.'
         )
     return transformer
 
@@ -303,7 +307,8 @@ class _Solution:
     path: PrimalPath
     shares: Array
     intercept: Array
-    calibration: Calibration
+    score_coef: Array
+    score_intercept: Array
 
 
 class _Problem:
@@ -319,21 +324,23 @@ class _Problem:
         """The λ2 sequence, with the shares first estimated where the prior says so."""
         prior = self._settings.prior
         shares = starting_prior(prior, len(self._known.classes))
-        if is_estimated(prior):
-            convex = self._follow((0.0,), offsets(prior, shares))
-            shares = estimate_shares(self._margins(self._sample(), convex.coef, offsets(prior, shares)))
+        mixture = None
+        if needs_mixture(self._settings):
+            mixture = self._find_mixture(shares)
+            shares = mixture.shares if is_estimated(prior) else shares
         intercept = offsets(prior, shares)
         path = self._follow(self._settings.stages, intercept, monitor)
         margins = self._margins(self._support.X, path.coef, intercept)
         calibration = Calibration.fit(self._settings.calibration, margins, self._known.labels)
-        return _Solution(path, shares, intercept, calibration)
+        return _Solution(path, shares, intercept, *calibration.planes(path.coef, intercept, mixture))
 
-    def _sample(self) -> Rows:
-        """Queries spread evenly over the table, enough to know their classes' shares to half a percent."""
-        queries = np.unique(np.linspace(0, self._n_query - 1, min(self._n_query, _SHARES_SAMPLE)).astype(np.int64))
-        # The k-th query is row k + the number of support rows before it.
-        before = self._known.index - np.arange(len(self._known.index))
-        return self._table.take(queries + np.searchsorted(before, queries, side="right"))
+    def _find_mixture(self, shares: Array) -> Mixture:
+        """A mixture whose planes are (P, N), as those of f are."""
+        positions, queries = sample_rows(self._known.index, self._known.labels, self._table.shape[0])
+        rows = self._row_map(np.concatenate((self._support.X[positions], self._table.take(queries))))
+        gram = (rows @ rows.T).astype(np.float64)
+        mixture = find_mixture(gram, self._known.labels[positions], shares, self._settings)
+        return replace(mixture, coef=rows.T @ mixture.coef)
 
     def _margins(self, block: Rows, planes: Array, intercept: Array) -> Array:
         parts = [self._row_map(strip) @ planes for _, strip in strips(block)]

@@ -24,9 +24,11 @@ _SAME = 1e-6  # rows of unit length nearer than this are one row
 
 
 def check_neighbours(settings: Settings, transformer: Any) -> None:
-    """Neighbours are searched among rows of unit length, which only "cl2n" promises."""
+    """Neighbours are searched among rows of unit length, which only "cl2n" and "power" promise."""
     if settings.n_neighbors and not isinstance(transformer, CentreAndNormalise):
-        raise ValueError(f'n_neighbors={settings.n_neighbors} needs feature_transform="cl2n"; set one of the two.')
+        raise ValueError(
+            f'n_neighbors={settings.n_neighbors} needs feature_transform="cl2n" or "power"; set one of the two.'
+        )
 
 
 def neighbour_weight(n_support: int, n_classes: int) -> float:
@@ -45,6 +47,7 @@ def smooth_grams(inner: Grams, n_neighbors: int, weight: float) -> Grams:
 
     A row without direction (zero) has no neighbours and stays zero.
     """
+    inner = inner.astype(np.float32, copy=False)
     n_rows = inner.shape[1]
     k = min(n_neighbors, n_rows - 1)
     diagonal = np.arange(n_rows)
@@ -58,15 +61,24 @@ def smooth_grams(inner: Grams, n_neighbors: int, weight: float) -> Grams:
     alone = (count == 0) | empty[:, :, None]
     averaging = np.where(alone, np.float32(0.0), near * (np.float32(weight) / np.maximum(count, 1)))
     averaging[:, diagonal, diagonal] += np.where(alone[:, :, 0], 1.0, 1.0 - weight).astype(np.float32)
-    smooth = averaging @ inner @ averaging.transpose(0, 2, 1)
-    mean = smooth.mean(axis=2, keepdims=True)
-    smooth += smooth.mean(axis=(1, 2), keepdims=True) - mean - mean.transpose(0, 2, 1)
-    lengths = np.sqrt(np.maximum(smooth[:, diagonal, diagonal], 0.0))
+    return _centre_and_scale(averaging @ inner @ averaging.transpose(0, 2, 1), ~empty)
+
+
+def unit_grams(grams: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Kernel matrices (T, M, M) of any kernel, as if of rows centred and scaled to unit length."""
+    return _centre_and_scale(grams.copy(), np.einsum("tii->ti", grams) > 0)
+
+
+def _centre_and_scale(grams: Any, filled: NDArray[np.bool_]) -> Any:
+    """The same in place; rows that are not ``filled`` (T, M) become zero."""
+    mean = grams.mean(axis=2, keepdims=True)
+    grams += grams.mean(axis=(1, 2), keepdims=True) - mean - mean.transpose(0, 2, 1)
+    lengths = np.sqrt(np.maximum(np.einsum("tii->ti", grams), 0.0))
     scale = np.zeros_like(lengths)
-    np.divide(1.0, lengths, out=scale, where=(lengths > 1e-5) & ~empty)
-    smooth *= scale[:, :, None]
-    smooth *= scale[:, None, :]
-    return smooth
+    np.divide(1.0, lengths, out=scale, where=(lengths > 1e-5) & filled)
+    grams *= scale[:, :, None]
+    grams *= scale[:, None, :]
+    return grams
 
 
 class NeighbourSmoothing:

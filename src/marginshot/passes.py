@@ -5,7 +5,7 @@ Every pass is a small picklable object: it runs in a thread beside the array, or
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,11 +47,12 @@ def widened(block: Rows) -> NDArray[np.floating]:
     return block.astype(np.float32) if block.dtype == np.float16 else block
 
 
-def column_sums(start: int, block: Rows) -> tuple[Array]:
-    """Sum of each feature (n_features,) over a block; raises for the first row that is not finite."""
+def column_sums(start: int, block: Rows, prepare: Callable[[Rows], Rows] | None = None) -> tuple[Array]:
+    """Sum of each feature (n_features,) over a block of rows, prepared first; raises for the first not finite."""
     total = np.zeros(block.shape[1])
     for first, strip in strips(block):
-        part = strip.sum(axis=0, dtype=np.float64)
+        prepared = strip if prepare is None else prepare(widened(strip))
+        part = prepared.sum(axis=0, dtype=np.float64)
         if not np.isfinite(part).all():
             _raise_not_finite(start + first, strip)
         total += part

@@ -12,17 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot._files import atomic_path
-from marginshot.calibration import Calibration
 from marginshot.kernels.functions import KernelFunction
 from marginshot.neighbours import restore_smoothing
-from marginshot.transforms import CentreAndNormalise
+from marginshot.transforms import CentreAndNormalise, make_transform
 
 if TYPE_CHECKING:
     from marginshot.estimators import TransductiveMaxMarginClassifier
 
 Estimator = TypeVar("Estimator", bound="TransductiveMaxMarginClassifier")
 
-FORMAT = "marginshot-classifier-1"
+FORMAT = "marginshot-classifier-2"
 
 
 def save(estimator: TransductiveMaxMarginClassifier, path: str | os.PathLike[str]) -> None:
@@ -51,8 +50,8 @@ def _arrays(estimator: TransductiveMaxMarginClassifier) -> dict[str, Any]:
         "classes": estimator.classes_,
         "prior": estimator.prior_,
         "intercept": estimator.intercept_,
-        "calibration_slope": estimator._calibration.slope,
-        "calibration_intercept": estimator._calibration.intercept,
+        "score_coef": estimator._score_coef,
+        "score_intercept": estimator._score_intercept,
     }
     if estimator.kernel == "linear":
         arrays["coef"] = estimator.coef_
@@ -97,9 +96,7 @@ def _restore(estimator: Estimator, header: dict[str, Any], arrays: dict[str, NDA
     estimator.n_features_in_ = header["n_features_in"]
     estimator.classes_, estimator.prior_ = arrays["classes"], arrays["prior"]
     estimator.intercept_ = arrays["intercept"]
-    estimator._calibration = Calibration(
-        estimator.calibration, arrays["calibration_slope"], arrays["calibration_intercept"]
-    )
+    estimator._score_coef, estimator._score_intercept = arrays["score_coef"], arrays["score_intercept"]
     estimator._rows = arrays.get("rows")
     estimator._kernel_function = None
     if estimator.kernel == "linear":
@@ -112,7 +109,7 @@ def _restore(estimator: Estimator, header: dict[str, Any], arrays: dict[str, NDA
         )
     estimator._transformer = None
     if "mean" in arrays:
-        estimator._transformer = CentreAndNormalise()
+        estimator._transformer = make_transform(estimator.feature_transform)
         estimator._transformer.mean_ = arrays["mean"]
     estimator._smoothing = None
     if "neighbour_rows" in arrays:

@@ -14,13 +14,19 @@ Kernel = str | Callable[..., Any]
 Prior = str | ArrayLike | None
 
 KERNELS = ("linear", "rbf", "poly", "precomputed")
-CALIBRATIONS = ("platt", "softmax")
+CALIBRATIONS = ("platt", "softmax", "mixture")
 PAPER_LAMBDA2 = (0.0, 1e-5, 1e-3, 0.1, 1.0)
 
 #: "paper" is the method as printed, with the offset; "auto" adds what makes it hold for unbalanced and many classes.
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {},
-    "auto": {"prior": "estimate", "lambda2": "auto", "n_neighbors": 8, "calibration": "softmax"},
+    "auto": {
+        "feature_transform": "power",
+        "n_neighbors": 8,
+        "prior": "estimate",
+        "lambda2": "auto",
+        "calibration": "mixture",
+    },
 }
 
 
@@ -40,7 +46,8 @@ class Settings:
     gamma2 : float, default=2
         Sharpness of the query term (γ2).
     prior : {"uniform", "estimate"}, array of shape (n_classes,), or None, default="uniform"
-        Share of each class among the queries; sets the offset 2π − 1. See `marginshot.priors`.
+        Share of each class among the queries; sets the offset 2π − 1. "estimate" finds it in the task. See
+        `marginshot.priors` and `marginshot.mixture`.
     kernel : {"linear", "rbf", "poly", "precomputed"} or callable, default="linear"
         A callable takes two arrays of rows, (a, D) and (b, D), and returns (a, b).
     gamma : "scale" or float, default="scale"
@@ -52,9 +59,10 @@ class Settings:
         Constant of "poly".
     n_neighbors : int, default=0
         Neighbours each row is averaged with before the planes are fitted; 0 leaves the rows alone. See
-        `marginshot.neighbours`. Needs the transform "cl2n".
-    calibration : {"platt", "softmax"}, default="platt"
-        How scores become probabilities: Platt scaling on the support, or a softmax of log2(N) · f.
+        `marginshot.neighbours`. Needs the transform "cl2n" or "power".
+    calibration : {"platt", "softmax", "mixture"}, default="platt"
+        How scores become probabilities: Platt scaling on the support; a softmax of log2(N) · f; or a softmax of f and
+        the logits of a mixture together, which answers all classes jointly. See `marginshot.calibration`.
     tol : float, default=3e-4
         The last stage ends when the norm of the gradient in function space, sqrt(gᵀKg), is at most this; the first,
         convex one is solved three times as tightly, those between, which only lead on, ten times as loosely.

@@ -15,12 +15,20 @@ Centre = Literal["task", "support", "none"] | NDArray[Any] | tuple[float, ...]
 
 # Keeps the square root's slope finite at zero, as in the code published with the power transform's paper.
 _POWER_OFFSET = 1e-6
+# Powers of the features under each name of a transform.
+_NAMED = {"cl2n": 1.0, "power": 0.75}
 
 
 class CentreAndNormalise(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """CL2N: subtract the mean of the rows seen by `fit`, then scale each row to unit length (paper, section 4.4).
 
     A row that equals the mean has no direction and stays zero.
+
+    Parameters
+    ----------
+    power : float, default=1
+        Other than 1, each feature x first becomes sign(x) |x|^power and the row is scaled to unit length (not in the
+        paper): activations of a network have long tails, and a few large ones would decide every inner product.
 
     Attributes
     ----------
@@ -33,15 +41,28 @@ class CentreAndNormalise(TransformerMixin, BaseEstimator):  # type: ignore[misc]
            [ 1.,  0.]])
     """
 
+    def __init__(self, power: float = 1.0) -> None:
+        self.power = power
+
     def fit(self, X: Array, y: object = None) -> Self:
         """Store the mean of ``X`` (n_rows, n_features)."""
-        self.mean_ = X.mean(axis=0, dtype=np.float64)
+        self.mean_ = self.prepare(X).mean(axis=0, dtype=np.float64)
         return self
 
     def transform(self, X: Array) -> Array:
         """Centred rows of unit length, (n_rows, n_features)."""
         mean = self.mean_.astype(X.dtype)
-        return _scale_in_place(X - mean, rounding_length(mean))
+        return _scale_in_place(self.prepare(X) - mean, rounding_length(mean))
+
+    def prepare(self, X: Array) -> Array:
+        """What is done to each row by itself, (..., n_features), before the mean is subtracted."""
+        if self.power == 1.0:
+            return X
+        rows = X.astype(np.float32) if X.dtype == np.float16 else X
+        size = np.abs(rows)
+        # Two square roots take a tenth of the time of a power.
+        size = np.sqrt(size * np.sqrt(size)) if self.power == 0.75 else size**self.power
+        return _scale_in_place(np.copysign(size, rows), 0.0)
 
 
 def rounding_length(mean: Array) -> Array:
@@ -51,15 +72,15 @@ def rounding_length(mean: Array) -> Array:
 
 
 def make_transform(transform: Any) -> Any:
-    """The transformer meant by ``feature_transform``: "cl2n", None, or an unfitted transformer, which is cloned."""
+    """The transformer meant by ``feature_transform``: a name, None, or an unfitted transformer, which is cloned."""
     if transform is None:
         return None
-    if isinstance(transform, str) and transform == "cl2n":
-        return CentreAndNormalise()
+    if isinstance(transform, str) and transform in _NAMED:
+        return CentreAndNormalise(_NAMED[transform])
     if hasattr(transform, "fit") and hasattr(transform, "transform"):
         return clone(transform)
     raise ValueError(
-        f'feature_transform must be "cl2n", None or a transformer with fit and transform; got {transform!r}.'
+        f'feature_transform must be "cl2n", "power", None or a transformer with fit and transform; got {transform!r}.'
     )
 
 

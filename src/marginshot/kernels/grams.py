@@ -26,7 +26,7 @@ def task_grams(support: Array, query: Array, transformer: Any, settings: Setting
         rows = _transformed_rows(support, query, transformer)
         return np.stack([settings.kernel(task, task) for task in rows]).astype(np.float32)
     if isinstance(transformer, CentreAndNormalise):
-        inner = _unit_inner_products(support, query)
+        inner = _unit_inner_products(transformer.prepare(support), transformer.prepare(query))
     else:
         single = _transformed_rows(support, query, transformer).astype(np.float32)
         inner = single @ single.transpose(0, 2, 1)
@@ -54,16 +54,17 @@ class TableTasks:
         self.table, self.support, self.query = table, support, query
         self._inner: Grams | None = None
 
-    def share_inner_products(self) -> None:
+    def share_inner_products(self, transformer: Any) -> None:
         """Compute the inner products of the table's rows, centred on its mean so that single precision suffices."""
-        if len(self.table) <= SHARED_ROWS:
-            centred = (self.table - self.table.mean(axis=0, dtype=np.float64)).astype(np.float32)
+        if len(self.table) <= SHARED_ROWS and isinstance(transformer, CentreAndNormalise):
+            table = transformer.prepare(self.table)
+            centred = (table - table.mean(axis=0, dtype=np.float64)).astype(np.float32)
             self._inner = centred @ centred.T
 
     def grams(self, tasks: slice, transformer: Any, settings: Settings, n_classes: int) -> Grams:
         """Kernel matrices (T, M, M) of some of the tasks."""
         support, query = self.support[tasks], self.query[tasks]
-        if self._inner is None or callable(settings.kernel) or not isinstance(transformer, CentreAndNormalise):
+        if self._inner is None or callable(settings.kernel):
             return task_grams(self.table[support], self.table[query], transformer, settings, n_classes)
         from marginshot.kernels.grams_compiled import look_up_grams  # imports numba
 

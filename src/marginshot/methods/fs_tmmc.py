@@ -25,7 +25,7 @@ class FSTMMC:
 
     Parameters
     ----------
-    lambda1, lambda2, gamma1, gamma2, prior, n_neighbors, calibration, tol, max_iter
+    lambda1, lambda2, gamma1, gamma2, prior, feature_transform, n_neighbors, calibration, tol, max_iter
         As in `marginshot.TransductiveMaxMarginClassifier`.
     """
 
@@ -41,6 +41,7 @@ class FSTMMC:
     gamma1: float = 20.0
     gamma2: float = 2.0
     prior: Any = "uniform"
+    feature_transform: str | None = "cl2n"
     n_neighbors: int = 0
     calibration: str = "platt"
     tol: float = 3e-4
@@ -59,7 +60,7 @@ class FSTMMC:
 class FSTMMCEstimatedPrior(FSTMMC):
     """FS-TMMC whose class shares are estimated from the task, for unbalanced queries. Transductive.
 
-    Not in the paper; see `marginshot.priors`.
+    Not in the paper; see `marginshot.mixture`.
     """
 
     name: ClassVar[str] = "fs-tmmc-estimate"
@@ -73,7 +74,8 @@ class FSTMMCEstimatedPrior(FSTMMC):
 class FSTMMCAuto(FSTMMC):
     """FS-TMMC in the preset "auto", for unbalanced or many classes and unknown encoders. Transductive.
 
-    Not in the paper: estimated prior, neighbours inside the kernel, a last λ2 of min(1, 5/N), softmax probabilities.
+    Not in the paper: features to the power 0.75, neighbours inside the kernel, class shares and joint answers from a
+    mixture, a last λ2 of min(1, 5/N).
     """
 
     name: ClassVar[str] = "fs-tmmc-auto"
@@ -82,6 +84,7 @@ class FSTMMCAuto(FSTMMC):
 
     lambda2: Sequence[float] | str = PRESETS["auto"]["lambda2"]
     prior: Any = PRESETS["auto"]["prior"]
+    feature_transform: str | None = PRESETS["auto"]["feature_transform"]
     n_neighbors: int = PRESETS["auto"]["n_neighbors"]
     calibration: str = PRESETS["auto"]["calibration"]
 

@@ -1,0 +1,96 @@
+"""The mixture of class clusters: shares by evidence, answers that keep to shares, and its compiled twin."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy.special import softmax
+
+from marginshot.mixture import fit_mixture, sharpness
+from marginshot.mixture_compiled import fit_mixtures
+
+
+def clusters(counts, *, shots=1, spread=0.15, seed=0, dimensions=20):
+    """Rows of len(counts) clusters, ``shots`` labelled ones of each class first, then the queries; their classes."""
+    rng = np.random.default_rng(seed)
+    n_classes = len(counts)
+    centres = np.eye(n_classes, dimensions)
+    labels = np.tile(np.arange(n_classes), shots)
+    truth = np.repeat(np.arange(n_classes), counts)
+    classes = np.concatenate((labels, truth))
+    rows = centres[classes] + spread * rng.standard_normal((len(classes), dimensions))
+    return rows - rows.mean(axis=0), labels, truth
+
+
+def answers(rows, labels, shares, n_classes):
+    mixture = fit_mixture(rows @ rows.T, labels, shares, n_classes)
+    return softmax(mixture.logits(rows @ rows.T), axis=-1), mixture
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_equal_classes_are_found_equal(seed):
+    rows, labels, truth = clusters([15] * 5, seed=seed)
+    posteriors, mixture = answers(rows, labels, None, 5)
+    assert_allclose(mixture.shares, 0.2, atol=0.01)
+    assert np.mean(posteriors[5:].argmax(axis=1) == truth) > 0.9
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_unequal_classes_are_found_unequal(seed):
+    counts = [40, 20, 10, 5, 0]
+    rows, labels, truth = clusters(counts, seed=seed)
+    posteriors, mixture = answers(rows, labels, None, 5)
+    assert_allclose(mixture.shares, np.array(counts) / 75, atol=0.08)
+    assert np.mean(posteriors[5:].argmax(axis=1) == truth) > 0.9
+
+
+def test_answers_keep_to_given_shares():
+    rows, labels, _ = clusters([15] * 5)
+    shares = np.array([0.4, 0.3, 0.2, 0.1, 0.0])
+    posteriors, _ = answers(rows, labels, shares, 5)
+    assert_allclose(posteriors[5:].mean(axis=0), shares, atol=0.01)
+
+
+def test_no_queries_and_no_difference_between_rows():
+    rows, labels, _ = clusters([0, 0, 0], shots=3)
+    posteriors, mixture = answers(rows, labels, None, 3)
+    assert_allclose(mixture.shares, 1 / 3)
+    assert (posteriors.argmax(axis=1) == labels).all()
+    posteriors, mixture = answers(np.zeros((12, 4)), np.array([0, 1, 2]), None, 3)
+    assert sharpness(np.zeros((12, 12))) == 0
+    assert_allclose(posteriors, 1 / 3)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 1000), scale=st.floats(0.01, 100.0), shift=st.floats(-3.0, 3.0))
+def test_scaling_and_shifting_all_rows_change_no_answer(seed, scale, shift):
+    rows, labels, _ = clusters([12, 8, 4], seed=seed)
+    posteriors, _ = answers(rows, labels, None, 3)
+    moved, _ = answers(scale * (rows + shift), labels, None, 3)
+    assert_allclose(moved, posteriors, atol=1e-5)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 1000), order=st.permutations(range(3)))
+def test_classes_and_queries_may_come_in_any_order(seed, order):
+    rows, labels, _ = clusters([12, 8, 4], shots=2, seed=seed)
+    posteriors, _ = answers(rows, labels, None, 3)
+    shuffle = np.concatenate((np.arange(6), 6 + np.random.default_rng(seed).permutation(24)))
+    renamed, _ = answers(rows[shuffle], np.asarray(order)[labels], None, 3)
+    assert_allclose(renamed[:, order], posteriors[shuffle], atol=1e-7)
+
+
+@pytest.mark.parametrize(("counts", "shots"), [([15] * 5, 1), ([30, 20, 10, 0], 3), ([9] * 12, 5), ([0, 0], 2)])
+@pytest.mark.parametrize("estimate", [True, False])
+def test_the_compiled_twin_agrees(counts, shots, estimate):
+    n_classes = len(counts)
+    tasks = [clusters(counts, shots=shots, seed=seed, spread=0.5) for seed in range(4)]
+    grams = np.stack([rows @ rows.T for rows, _, _ in tasks]).astype(np.float32)
+    labels = np.stack([labels for _, labels, _ in tasks])
+    shares = np.full((4, n_classes), 1 / n_classes)
+    mixture = fit_mixture(grams, labels, None if estimate else shares, n_classes)
+    logits, found = np.empty((*grams.shape[:2], n_classes)), np.empty((4, n_classes))
+    fit_mixtures(grams, labels, shares, estimate, logits, found)
+    assert_allclose(logits, mixture.logits(grams), atol=2e-3)
+    assert_allclose(found, mixture.shares, atol=1e-5)
