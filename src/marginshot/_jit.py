@@ -20,7 +20,7 @@ logger = logging.getLogger("marginshot")
 _FAST_SUMS = {"reassoc", "contract"}
 
 #: A leaf: compiled into its caller, cached with it.
-leaf = numba.njit(fastmath=_FAST_SUMS, error_model="numpy")
+leaf = numba.njit(fastmath=_FAST_SUMS, error_model="numpy", forceinline=True)
 
 #: An entry point: called from Python, cached on disk, runs without the GIL.
 entry_point = numba.njit(fastmath=_FAST_SUMS, error_model="numpy", nogil=True, cache=True)
