@@ -9,11 +9,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import ThreadpoolController
 
+from marginshot._threads import map_in_threads
 from marginshot._validation import check_table_tasks, check_task_batch
 from marginshot.calibration import Calibration
 from marginshot.kernels.grams import ArrayTasks, TableTasks
@@ -96,9 +96,10 @@ def solve_tasks(
     with _one_blas_thread():
         if isinstance(tasks, TableTasks):
             tasks.share_inner_products(n_jobs)
-        parts = Parallel(n_jobs=n_jobs, backend="threading")(
-            delayed(_solve_chunk)(tasks, chunk, labels[chunk], shares, transformer, settings)
-            for chunk in _chunks(len(labels))
+        parts = map_in_threads(
+            lambda chunk: _solve_chunk(tasks, chunk, labels[chunk], shares, transformer, settings),
+            _chunks(len(labels)),
+            n_jobs,
         )
     _warn_unconverged(np.concatenate([norms for _, norms in parts]), settings)
     return np.concatenate([scores for scores, _ in parts])

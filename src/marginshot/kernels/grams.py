@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from marginshot._threads import map_in_threads
 from marginshot.kernels.functions import KernelFunction
 from marginshot.neighbours import neighbour_weight, smooth_grams
 from marginshot.settings import Settings
@@ -19,7 +19,7 @@ Grams = NDArray[np.float32]
 Rows = NDArray[np.int64]
 
 SHARED_ROWS = 4096  # rows of a table whose inner products are kept: 64 MB
-_BLOCK = 512  # rows whose inner products a thread computes at once
+_BLOCK = 256  # rows whose inner products a thread computes at once
 
 
 def task_grams(support: Array, query: Array, transformer: Any, settings: Settings, n_classes: int) -> Grams:
@@ -70,7 +70,7 @@ class TableTasks:
             np.matmul(centred[block], centred[: block.stop].T, out=inner[block, : block.stop])
             inner[:first, block] = inner[block, :first].T
 
-        Parallel(n_jobs=n_jobs, backend="threading")(delayed(fill)(first) for first in range(0, len(centred), _BLOCK))
+        map_in_threads(fill, range(0, len(centred), _BLOCK)[::-1], n_jobs)  # the longest first
         self._inner = inner
 
     def grams(self, tasks: slice, transformer: Any, settings: Settings, n_classes: int) -> Grams:

@@ -38,8 +38,8 @@ def dot(a: Vector, b: Vector) -> float:
 
 @leaf
 def add_rows(rows: Matrix, weights: Vector, out: Vector) -> None:
-    """``out += weights @ rows`` for ``rows`` (n, M), eight at a time: every load is contiguous, few go to ``out``."""
-    n_rows, size = weights.shape[0], out.shape[0]
+    """``out += weights[:n] @ rows`` for ``rows`` (n, M), eight at a time: loads are contiguous, few go to ``out``."""
+    n_rows, size = rows.shape[0], out.shape[0]
     blocked = n_rows - n_rows % 8
     for j in range(0, blocked, 8):
         w0, w1, w2, w3 = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
@@ -57,17 +57,18 @@ def add_rows(rows: Matrix, weights: Vector, out: Vector) -> None:
 
 @leaf
 def multiply(gram: Matrix, vector: Vector, out: Vector) -> None:
-    """``out = gram[:, :n] @ vector`` (n,) for a symmetric ``gram``."""
+    """``out = gram.T @ vector[:n]`` (M,) for a ``gram`` of n rows."""
     for i in range(out.shape[0]):
         out[i] = 0.0
     add_rows(gram, vector, out)
 
 
 @leaf
-def _remember(gradient: Vector, pairs: Matrix, products: Products, newest: int) -> None:
+def _remember(gradient: Vector, pairs: Matrix, products: Products, newest: int, curvature: float) -> None:
     """Bring the inner products of the pairs up to date with the newest one and the ``gradient`` (M,) it led to.
 
-    Those with the newest change y follow from the gradient's: <s, y> = <s, new gradient> − <s, old gradient>.
+    Those with the newest change y follow from the gradient's: <s, y> = <s, new gradient> − <s, old gradient>. Its own
+    are ``curvature``, <s, y>, and <y, y>.
     """
     step_change, change_change, on_gradient = products
     size = gradient.shape[0]
@@ -79,6 +80,10 @@ def _remember(gradient: Vector, pairs: Matrix, products: Products, newest: int) 
         step_change[k, newest] = along_step - on_gradient[k]
         change_change[k, newest] = change_change[newest, k] = along_change - on_gradient[MEMORY + k]
         on_gradient[k], on_gradient[MEMORY + k] = along_step, along_change
+    length2 = gradient.dtype.type(0.0)
+    for i in range(size):
+        length2 += pairs[MEMORY + newest, i] * pairs[MEMORY + newest, size + i]
+    step_change[newest, newest], change_change[newest, newest] = curvature, length2
 
 
 @leaf
@@ -116,14 +121,12 @@ def _pair_weights(products: Products, n_pairs: int, newest: int, weights: Vector
 
 
 @leaf
-def _set_gradient(gram: Matrix, ridge: Any, coef: Vector, slope: Vector, gradient: Vector) -> float:
-    """Write the gradient λ1 α + t and its image into ``gradient`` (2M,); returns its norm. ``ridge`` is λ1."""
-    size = coef.shape[0]
-    own, image = gradient[:size], gradient[size:]
-    for i in range(size):
-        own[i] = ridge * coef[i] + slope[i]
-    multiply(gram, own[: gram.shape[0]], image)
-    return math.sqrt(max(dot(own, image), 0.0))
+def _set_gradient(gram: Matrix, ridge: Any, coef: Vector, slope: Vector, gradient: Vector, image: Vector) -> float:
+    """Write the gradient λ1 α + t and its image, each (M,); returns its norm. ``ridge`` is λ1."""
+    for i in range(coef.shape[0]):
+        gradient[i] = ridge * coef[i] + slope[i]
+    multiply(gram, gradient, image)
+    return math.sqrt(max(dot(gradient, image), 0.0))
 
 
 @leaf
@@ -143,10 +146,10 @@ def make_workspace(like: Vector) -> Any:
     """The arrays `minimise` needs for vectors like this one, (M,), made once and used by many runs."""
     size, dtype = like.shape[0], like.dtype
     trial, slope, room = np.empty(size, dtype), np.empty(size, dtype), np.empty(size, dtype)
-    gradient, previous, direction = np.empty(2 * size, dtype), np.empty(2 * size, dtype), np.empty(2 * size, dtype)
+    gradient, direction = np.empty(2 * size, dtype), np.empty(2 * size, dtype)
     pairs, row_weights = np.empty((2 * MEMORY, 2 * size), dtype), np.empty(2 * MEMORY, dtype)
     products = (np.empty((MEMORY, MEMORY)), np.empty((MEMORY, MEMORY)), np.empty(2 * MEMORY))
-    return (trial, slope, room), gradient, previous, direction, pairs, row_weights, products, np.empty((2, MEMORY))
+    return (trial, slope, room), gradient, direction, pairs, row_weights, products, np.empty((2, MEMORY))
 
 
 def _make_line_search(loss: Loss) -> Callable[..., tuple[float, float, float]]:
@@ -218,8 +221,10 @@ def make_minimise(loss: Loss) -> Minimise:
         size = coef.shape[0]
         real = coef.dtype.type
         ridge, rounding = real(lambda1), 4.0 * np.finfo(coef.dtype).eps
-        vectors, gradient, previous, direction, pairs, row_weights, products, room = workspace
+        vectors, gradient, direction, pairs, row_weights, products, room = workspace
         trial, slope, _ = vectors
+        own, image = gradient[:size], gradient[size:]
+        move, change = direction[:size], direction[size:]  # of the coefficients, of the scores
         n_pairs, newest, n_iter = 0, -1, 0
         for k in range(2 * MEMORY):
             products[2][k] = 0.0
@@ -230,15 +235,14 @@ def make_minimise(loss: Loss) -> Minimise:
             trial[i] = scores[i] - real(offset)
         norm2 = dot(coef, trial)  # αᵀKα
         value = 0.5 * lambda1 * norm2 + loss(scores, params, slope, vectors[2])
-        gradient_norm = _set_gradient(gram, ridge, coef, slope, gradient)
+        gradient_norm = _set_gradient(gram, ridge, coef, slope, own, image)
 
         while gradient_norm > tol and n_iter < max_iter:
             scale = real(_pair_weights(products, n_pairs, newest, row_weights, room))
             for i in range(direction.shape[0]):
                 direction[i] = -scale * gradient[i]
             add_rows(pairs, row_weights, direction)
-            change = direction[size:]  # of the scores
-            descent, along, length2 = dot(gradient[:size], change), dot(coef, change), dot(direction[:size], change)
+            descent, along, length2 = dot(own, change), dot(coef, change), dot(move, change)
             parabola, noise = (lambda1, norm2, along, length2), rounding * abs(value)
             step, new_value, new_slope = search_line(params, scores, change, parabola, descent, value, noise, vectors)
             if new_value > value + noise or not new_slope > descent:
@@ -247,19 +251,17 @@ def make_minimise(loss: Loss) -> Minimise:
             newest = (newest + 1) % MEMORY
             n_pairs = min(n_pairs + 1, MEMORY)
             stride = real(step)
-            newest_step, newest_change = pairs[newest], pairs[MEMORY + newest]
             for i in range(direction.shape[0]):
-                newest_step[i] = stride * direction[i]
+                pairs[newest, i] = stride * direction[i]
             for i in range(size):
-                coef[i] += newest_step[i]
+                coef[i] += stride * move[i]
                 scores[i] = trial[i]
-            gradient, previous = previous, gradient
-            gradient_norm = _set_gradient(gram, ridge, coef, slope, gradient)
-            for i in range(direction.shape[0]):
-                newest_change[i] = gradient[i] - previous[i]
-            _remember(gradient[:size], pairs, products, newest)
-            products[0][newest, newest] = step * (new_slope - descent)
-            products[1][newest, newest] = dot(newest_change[:size], newest_change[size:])
+            for i in range(gradient.shape[0]):
+                pairs[MEMORY + newest, i] = -gradient[i]
+            gradient_norm = _set_gradient(gram, ridge, coef, slope, own, image)
+            for i in range(gradient.shape[0]):
+                pairs[MEMORY + newest, i] += gradient[i]
+            _remember(own, pairs, products, newest, step * (new_slope - descent))
             norm2 += step * (2.0 * along + step * length2)
             value = new_value
         return value, n_iter, gradient_norm
