@@ -182,8 +182,8 @@ def _calibrate(kind: str, margins: Array, labels: Labels) -> Calibration:
 def _follow_paths(grams: Grams, labels: Labels, task_offsets: Array, settings: Settings) -> tuple[Array, Array]:
     """Scores (T, M, N) of all rows, and gradient norms (T, N, stages).
 
-    Single precision is twice as fast and suffices for the usual tolerances; a task that stalls in it is solved again in
-    double precision, whatever the other tasks of the batch do.
+    Single precision is faster and enough for the usual tolerances; a task that does not converge in it is solved
+    again in double precision, whatever the other tasks of the batch do.
     """
     tolerances = stage_tolerances(settings.tol, len(settings.stages))
     if _precision(settings) is np.float64:

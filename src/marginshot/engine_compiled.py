@@ -13,30 +13,31 @@ from marginshot.objectives.margin_compiled import margin_loss
 from marginshot.solvers.lbfgs_compiled import make_minimise, make_workspace, multiply
 
 Array = NDArray[np.float64]
+Vector = NDArray[np.floating]
 Matrix = NDArray[np.floating]
 
 minimise = make_minimise(margin_loss)
 
-
-_LANES = 16  # numbers of single precision in the widest vector register; rows are padded to a multiple
+_LANES = 16  # numbers of single precision in the widest vector register
 
 
 @leaf
 def _padded(size: int) -> int:
+    """The next multiple of `_LANES`: with rows padded by zeros, vectorised loops leave no remainder."""
     return (size + _LANES - 1) // _LANES * _LANES
 
 
 @leaf
 def _copy(source: Matrix, target: Matrix, size: int) -> None:
-    """The first ``size`` rows and columns."""
+    """Copy the first ``size`` rows and columns."""
     for i in range(size):
         for j in range(size):
             target[i, j] = source[i, j]
 
 
 @leaf
-def _one_vs_rest(labels: NDArray[np.int64], positive: int, signs: Array, weights: Array) -> None:
-    """Signs (n,) and weights w/n (n,) of the problem ``positive`` against the rest."""
+def _one_vs_rest(labels: NDArray[np.int64], positive: int, signs: Vector, weights: Vector) -> None:
+    """Write the first n signs and weights w/n of the problem ``positive`` against the rest."""
     n_positive = 0
     for i in range(labels.shape[0]):
         if labels[i] == positive:
@@ -65,8 +66,7 @@ def follow_paths(
     """Solve each task of a batch by itself, every class against the rest, in the precision of ``grams``.
 
     ``grams`` (T, M, M), support rows first; ``labels`` (T, n); ``offsets`` (T, N); ``lambda2`` and ``tolerances``
-    (stages,). Written in place: ``scores``
-    (T, M, N); ``gradient_norm`` (T, N, stages).
+    (stages,). Written in place: ``scores`` (T, M, N); ``gradient_norm`` (T, N, stages).
     """
     n_rows, n_support = grams.shape[1], labels.shape[1]
     size, support_size = _padded(n_rows), _padded(n_support)
