@@ -28,8 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from marginshot import solve_tasks  # noqa: E402
-from marginshot.calibration import Calibration  # noqa: E402
-from marginshot.engine import _follow_paths  # noqa: E402
+from marginshot.engine import _calibrate, _follow_paths  # noqa: E402
 from marginshot.kernels.grams import TableTasks  # noqa: E402
 from marginshot.settings import Settings  # noqa: E402
 from marginshot.transforms import CentreAndNormalise  # noqa: E402
@@ -85,7 +84,7 @@ def stage_shares(X: np.ndarray, support: np.ndarray, labels: np.ndarray, query: 
     settings, offsets = Settings(), np.full((16, WAY), 2 / WAY - 1)
     start = time.perf_counter()
     tasks = TableTasks(X, support, query)
-    tasks.share_inner_products()
+    tasks.share(CentreAndNormalise())
     spent["gram"] += time.perf_counter() - start
     for first in range(0, len(support) - 15, 16):
         part = slice(first, first + 16)
@@ -94,7 +93,7 @@ def stage_shares(X: np.ndarray, support: np.ndarray, labels: np.ndarray, query: 
         marks.append(time.perf_counter())
         margins, _ = _follow_paths(grams, labels[part], offsets, settings)
         marks.append(time.perf_counter())
-        Calibration.fit("platt", margins[:, : labels.shape[1]], labels[part]).scores(margins)
+        _calibrate("platt", margins, labels[part]).scores(margins[:, labels.shape[1] :])
         marks.append(time.perf_counter())
         for name, begin, end in zip(spent, marks, marks[1:], strict=False):
             spent[name] += end - begin

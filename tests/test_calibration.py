@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from marginshot.calibration import fit_platt, platt_probabilities
+from marginshot.solvers.platt_compiled import fit_platt_batch
 from reference import scipy_fs_tmmc
 
 
@@ -39,6 +40,17 @@ def test_a_batch_is_its_tasks():
         alone = fit_platt(margins[task : task + 1], labels[task : task + 1])
         np.testing.assert_array_equal(alone[0][0], slope[task])
         np.testing.assert_array_equal(alone[1][0], intercept[task])
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0, 100.0])
+def test_compiled_equals_numpy(scale):
+    rng = np.random.default_rng(3)
+    margins, labels = scale * rng.standard_normal((7, 20, 3)), np.tile(np.repeat(np.arange(3), (1, 2, 6)), (7, 1))
+    expected = fit_platt(margins[:, :9], labels)  # the rows after the support take no part
+    slope, intercept = np.empty((2, 7, 3))
+    fit_platt_batch(margins, labels, slope, intercept)
+    assert_allclose(slope, expected[0], rtol=1e-7, atol=1e-9)
+    assert_allclose(intercept, expected[1], rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("log_odds", [[-1e4, -1e4, -1e4], [1e4, 1e4, 1e4], [0.0, 0.0, 0.0]])

@@ -93,6 +93,15 @@ def test_tasks_of_a_table_are_the_same_tasks(monkeypatch, shared_rows, parameter
     assert_array_equal(np.concatenate(halves), scores)
 
 
+def test_threads_that_share_a_table_change_no_bit(monkeypatch):
+    monkeypatch.setattr("marginshot.kernels.grams._BLOCK", 50)  # four blocks, the last one shorter
+    X, support, labels, query = table_tasks()
+    one = solve_tasks(support, labels, query, table=X)
+    assert_array_equal(solve_tasks(support, labels, query, table=X, n_jobs=2), one)
+    monkeypatch.undo()
+    same_answers(one, solve_tasks(support, labels, query, table=X))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
-from marginshot.engine import _follow_paths
+from marginshot.engine import _follow_paths, _run_solver
 from marginshot.objectives.margin import MarginLoss, one_vs_rest
 from marginshot.settings import PAPER_LAMBDA2, Settings
 from marginshot.solvers.continuation import follow_path, stage_tolerances
@@ -62,6 +62,30 @@ def test_compiled_and_numpy_agree(tasks):
         scores, norms = compiled_scores(gram, labels, 4, tol=1e-7)
         assert_allclose(scores, path.scores, atol=1e-4)
         assert (norms <= stage_tolerances(1e-7, 5)).all()
+
+
+def test_single_precision_finds_what_double_does(tasks):
+    for rows, labels in tasks:
+        gram, offsets = rows @ rows.T, np.full((1, 4), 2 / 4 - 1)
+        single, norms = _run_solver(gram[None].astype(np.float32), labels[None], offsets, Settings())
+        double, _ = _run_solver(gram[None], labels[None], offsets, Settings())
+        assert (norms <= stage_tolerances(3e-4, 5)).all()
+        assert_allclose(single, double, atol=5e-3)
+
+
+def test_a_task_that_stalls_in_single_precision_is_solved_in_double(tasks, monkeypatch):
+    monkeypatch.setattr("marginshot.engine._LEAST_SINGLE_NORM", 0.0)
+    grams = np.stack([rows @ rows.T for rows, _ in tasks]).astype(np.float32)
+    grams[0] = 0.0  # has nothing to fit, and ends at once
+    labels, offsets, tight = np.stack([label for _, label in tasks]), np.full((6, 4), 2 / 4 - 1), Settings(tol=1e-9)
+    _, single_norms = _run_solver(grams, labels, offsets, tight)
+    stalled = (single_norms > stage_tolerances(1e-9, 5)).any(axis=(1, 2))
+    assert stalled[1:].all()
+    assert not stalled[0]
+    scores, norms = _follow_paths(grams, labels, offsets, tight)
+    assert (norms <= stage_tolerances(1e-9, 5)).all()
+    double, _ = _run_solver(grams.astype(np.float64), labels, offsets, tight)
+    assert_array_equal(scores[1:], double[1:])
 
 
 def test_every_stage_starts_where_the_last_one_ended(tasks):

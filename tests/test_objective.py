@@ -5,8 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import approx_fprime
 
+from marginshot.kernels.exponentials_compiled import decay, log1p
 from marginshot.objectives.margin import MarginLoss, one_vs_rest
-from marginshot.objectives.margin_compiled import decay, log1p, margin_loss
+from marginshot.objectives.margin_compiled import margin_loss
 from reference.scipy_fs_tmmc import ClassProblem
 
 
@@ -59,22 +60,37 @@ def test_gradient_of_the_whole_objective_against_finite_differences():
     assert_allclose(problem.gram @ (0.04 * alpha + slope[:, 1]), problem.gradient(alpha, 0.5), rtol=1e-10)
 
 
+@pytest.mark.parametrize(("precision", "rtol"), [(np.float64, 1e-12), (np.float32, 1e-5)])
 @pytest.mark.parametrize("scale", [0.1, 1.0, 100.0])
 @pytest.mark.parametrize("n_query", [0, 1, 30])
-def test_compiled_equals_numpy(scale, n_query):
+def test_compiled_equals_numpy(scale, n_query, precision, rtol):
     loss = make_loss()
     scores = scale * np.random.default_rng(2).normal(size=(5 + n_query, 3))
     expected, expected_slope = loss(scores)
+    query_weights = np.repeat([0.0, 1 / max(n_query, 1)], [5, n_query]).astype(precision)
     for c in range(3):
-        slope = np.empty(5 + n_query)
-        params = (loss.signs[:, c].copy(), loss.weights[:, c].copy(), 20.0, 2.0, 0.7)
-        assert_allclose(margin_loss(scores[:, c].copy(), params, slope), expected[c], rtol=1e-12)
-        assert_allclose(slope, expected_slope[:, c], rtol=1e-10, atol=1e-15)
+        signs, weights = loss.signs[:, c].astype(precision), loss.weights[:, c].astype(precision)
+        params = (signs, weights, query_weights, 20.0, 2.0, 0.7)
+        slope, room = np.empty((2, 5 + n_query), dtype=precision)
+        value = margin_loss(scores[:, c].astype(precision), params, slope, room)
+        assert_allclose(value, expected[c], rtol=rtol)
+        assert_allclose(slope, expected_slope[:, c], rtol=100 * rtol, atol=rtol / 10)
 
 
-def test_compiled_exponential_and_logarithm():
-    x = np.linspace(-39.9, 0, 2000)
-    assert_allclose([decay(v) for v in x], np.exp(x), rtol=0, atol=1e-14)
-    assert decay(-1e300) == decay(-40.0) < 5e-18
-    u = np.linspace(0, 1, 1000)
-    assert_allclose([log1p(v) for v in u], np.log1p(u), rtol=1e-14)
+def test_rows_of_weight_zero_add_nothing():
+    rng = np.random.default_rng(3)
+    scores, signs, weights = rng.normal(size=8), np.sign(rng.normal(size=8)), np.array([0.5, 0.5, 0, 0, 0, 0, 0, 0])
+    query_weights, slope, room = np.repeat([0.0, 0.25, 0.0], [2, 4, 2]), np.empty(8), np.empty(8)
+    value = margin_loss(scores, (signs, weights, query_weights, 20.0, 2.0, 0.7), slope, room)
+    short = (signs[:2], weights[:2], query_weights[:6], 20.0, 2.0, 0.7)
+    assert_allclose(value, margin_loss(scores[:6], short, np.empty(6), room[:6]), rtol=1e-12)
+    assert not slope[6:].any()
+
+
+@pytest.mark.parametrize(("precision", "atol", "rtol"), [(np.float64, 1e-14, 1e-14), (np.float32, 5e-6, 5e-7)])
+def test_compiled_exponential_and_logarithm(precision, atol, rtol):
+    x = np.linspace(-39.9, 0, 2000, dtype=precision)
+    assert_allclose([decay(v, precision) for v in x], np.exp(x, dtype=np.float64), rtol=0, atol=atol)
+    assert decay(precision(-1e30), precision) == decay(precision(-40.0), precision) < 5e-18
+    u = np.linspace(0, 1, 1000, dtype=precision)
+    assert_allclose([log1p(v, precision) for v in u], np.log1p(u, dtype=np.float64), rtol=rtol)

@@ -16,8 +16,9 @@ from marginshot.mixture import Mixture
 
 Array = NDArray[np.float64]
 
-_MAX_ITER = 50
-_TOL = 1e-9
+MAX_ITER = 50
+TOL = 1e-9
+MAX_HALVINGS = 20  # of a step after which the deviance went up
 
 
 _MARGIN_WEIGHT = 3.0  # of f beside the logits of the mixture
@@ -107,11 +108,11 @@ def _newton(x: Array, targets: Array) -> tuple[Array, Array]:
     mean = targets.mean(axis=-2)
     slope, intercept = np.zeros_like(mean), np.log(mean / (1.0 - mean))
     value = _deviance(x, targets, slope, intercept)
-    for _ in range(_MAX_ITER):
+    for _ in range(MAX_ITER):
         p = expit(slope[..., None, :] * x + intercept[..., None, :])
         residual, spread = p - targets, p * (1.0 - p)
         g_slope, g_intercept = (residual * x).sum(axis=-2), residual.sum(axis=-2)
-        moving = np.maximum(np.abs(g_slope), np.abs(g_intercept)) > _TOL
+        moving = np.maximum(np.abs(g_slope), np.abs(g_intercept)) > TOL
         if not moving.any():
             break
         h_ss, h_si, h_ii = (spread * x * x).sum(axis=-2) + 1e-12, (spread * x).sum(axis=-2), spread.sum(axis=-2)
@@ -119,7 +120,7 @@ def _newton(x: Array, targets: Array) -> tuple[Array, Array]:
         d_slope = np.where(moving, (h_si * g_intercept - h_ii * g_slope) / determinant, 0.0)
         d_intercept = np.where(moving, (h_si * g_slope - h_ss * g_intercept) / determinant, 0.0)
         step = np.ones_like(slope)
-        for _ in range(20):  # halve where the deviance went up
+        for _ in range(MAX_HALVINGS):
             trial = _deviance(x, targets, slope + step * d_slope, intercept + step * d_intercept)
             worse = trial > value + 1e-12
             if not worse.any():

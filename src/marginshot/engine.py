@@ -8,11 +8,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import ThreadpoolController
 
+from marginshot._threads import map_in_threads
 from marginshot._validation import check_table_tasks, check_task_batch
 from marginshot.calibration import Calibration
 from marginshot.kernels.grams import ArrayTasks, TableTasks
@@ -25,8 +25,10 @@ from marginshot.transforms import make_transform
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
+Grams = NDArray[np.floating]
 
 _CHUNK = 16  # tasks a thread holds at once
+_LEAST_SINGLE_NORM = 1e-5  # gradient norm that single precision still resolves, with rows of unit length
 
 
 def solve_tasks(
@@ -90,15 +92,16 @@ def solve_tasks(
     shares = starting_prior(settings.prior, n_classes)
     transformer = make_transform(feature_transform)
     check_neighbours(settings, transformer)
-    _load_solver()
+    _load_solver(_precision(settings))
     if needs_mixture(settings):
         _load_mixture()
     with _one_blas_thread():
         if isinstance(tasks, TableTasks):
-            tasks.share_inner_products(transformer)
-        parts = Parallel(n_jobs=n_jobs, backend="threading")(
-            delayed(_solve_chunk)(tasks, chunk, labels[chunk], shares, transformer, settings)
-            for chunk in _chunks(len(labels))
+            tasks.share(transformer, n_jobs)
+        parts = map_in_threads(
+            lambda chunk: _solve_chunk(tasks, chunk, labels[chunk], shares, transformer, settings),
+            _chunks(len(labels)),
+            n_jobs,
         )
     _warn_unconverged(np.concatenate([norms for _, norms in parts]), settings)
     return np.concatenate([scores for scores, _ in parts])
@@ -130,13 +133,15 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-@lru_cache(maxsize=1)
-def _load_solver() -> None:
+@lru_cache
+def _load_solver(precision: Any) -> None:
     """Compile the solver, or read it from numba's cache, on the smallest task there is."""
     from marginshot._jit import announce_compilation
 
-    with announce_compilation("the solver for batches of tasks"):
-        _follow_paths(np.eye(2, dtype=np.float32)[None], np.array([[0, 1]]), np.zeros((1, 2)), Settings())
+    with announce_compilation(f"the solver for batches of tasks in {precision.__name__}"):
+        labels = np.array([[0, 1]])
+        margins, _ = _run_solver(np.eye(2, dtype=precision)[None], labels, np.zeros((1, 2)), Settings())
+        _calibrate("platt", margins, labels)
 
 
 def _solve_chunk(
@@ -151,23 +156,60 @@ def _solve_chunk(
     grams = tasks.grams(chunk, transformer, settings, len(shares))
     n_support = labels.shape[1]
     task_shares = np.tile(shares, (len(labels), 1))
-    logits: Array = np.zeros((len(labels), grams.shape[1], len(shares)))
+    logits: Array | float = 0.0
     if needs_mixture(settings):
         clustered = mixture_grams(grams, n_support, len(shares), settings)
-        logits, found = _fit_mixtures(clustered, labels, task_shares, is_estimated(settings.prior))
+        all_logits, found = _fit_mixtures(clustered, labels, task_shares, is_estimated(settings.prior))
+        logits = all_logits[:, n_support:]
         task_shares = found if is_estimated(settings.prior) else task_shares
     margins, norms = _follow_paths(grams, labels, offsets(settings.prior, task_shares), settings)
-    calibration = Calibration.fit(settings.calibration, margins[:, :n_support], labels)
-    scores = calibration.scores(margins[:, n_support:], logits[:, n_support:])
+    calibration = _calibrate(settings.calibration, margins, labels)
+    scores = calibration.scores(margins[:, n_support:], logits)
     # A query at the mean of the task has no direction: nothing speaks for any class.
-    scores[np.einsum("tii->ti", grams)[:, n_support:] == 0] = 0.0
+    directionless = grams.diagonal(axis1=1, axis2=2)[:, n_support:] == 0
+    if directionless.any():
+        scores[directionless] = 0.0
     return scores, norms
 
 
-def _follow_paths(
-    grams: NDArray[np.float32], labels: Labels, task_offsets: Array, settings: Settings
-) -> tuple[Array, Array]:
-    """Scores (T, M, N) of all rows, and gradient norms (T, N, stages)."""
+def _calibrate(kind: str, margins: Array, labels: Labels) -> Calibration:
+    """The calibration fitted on the support, which comes first in ``margins`` (T, M, N)."""
+    if kind != "platt":
+        return Calibration.fit(kind, margins[:, : labels.shape[1]], labels)
+    from marginshot.solvers.platt_compiled import fit_platt_batch  # imports numba
+
+    slope, intercept = np.empty((2, len(margins), margins.shape[2]))
+    fit_platt_batch(margins, labels, slope, intercept)
+    return Calibration(kind, slope, intercept)
+
+
+def _follow_paths(grams: Grams, labels: Labels, task_offsets: Array, settings: Settings) -> tuple[Array, Array]:
+    """Scores (T, M, N) of all rows, and gradient norms (T, N, stages).
+
+    Single precision is faster and enough for the usual tolerances; a task that does not converge in it is solved
+    again in double precision, whatever the other tasks of the batch do.
+    """
+    tolerances = stage_tolerances(settings.tol, len(settings.stages))
+    if _precision(settings) is np.float64:
+        return _run_solver(grams.astype(np.float64), labels, task_offsets, settings)
+    scores, norms = _run_solver(grams, labels, task_offsets, settings)
+    stalled = ~(norms <= tolerances).all(axis=(1, 2))
+    if stalled.any():
+        _load_solver(np.float64)
+        scores[stalled], norms[stalled] = _run_solver(
+            grams[stalled].astype(np.float64), labels[stalled], task_offsets[stalled], settings
+        )
+    return scores, norms
+
+
+def _precision(settings: Settings) -> Any:
+    """Precision in which the gradient can become as small as the tolerances ask."""
+    least = stage_tolerances(settings.tol, len(settings.stages)).min()
+    return np.float32 if least >= _LEAST_SINGLE_NORM else np.float64
+
+
+def _run_solver(grams: Grams, labels: Labels, task_offsets: Array, settings: Settings) -> tuple[Array, Array]:
+    """The same, in the precision of ``grams``."""
     from marginshot.engine_compiled import follow_paths  # imports numba
 
     (n_tasks, n_rows), n_classes = grams.shape[:2], task_offsets.shape[1]

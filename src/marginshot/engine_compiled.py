@@ -13,13 +13,31 @@ from marginshot.objectives.margin_compiled import margin_loss
 from marginshot.solvers.lbfgs_compiled import make_minimise, make_workspace, multiply
 
 Array = NDArray[np.float64]
+Vector = NDArray[np.floating]
+Matrix = NDArray[np.floating]
 
 minimise = make_minimise(margin_loss)
 
+_LANES = 16  # numbers of single precision in the widest vector register
+
 
 @leaf
-def _one_vs_rest(labels: NDArray[np.int64], positive: int, signs: Array, weights: Array) -> None:
-    """Signs (n,) and weights w/n (n,) of the problem ``positive`` against the rest."""
+def _padded(size: int) -> int:
+    """The next multiple of `_LANES`: with rows padded by zeros, vectorised loops leave no remainder."""
+    return (size + _LANES - 1) // _LANES * _LANES
+
+
+@leaf
+def _copy(source: Matrix, target: Matrix, size: int) -> None:
+    """Copy the first ``size`` rows and columns."""
+    for i in range(size):
+        for j in range(size):
+            target[i, j] = source[i, j]
+
+
+@leaf
+def _one_vs_rest(labels: NDArray[np.int64], positive: int, signs: Vector, weights: Vector) -> None:
+    """Write the first n signs and weights w/n of the problem ``positive`` against the rest."""
     n_positive = 0
     for i in range(labels.shape[0]):
         if labels[i] == positive:
@@ -33,7 +51,7 @@ def _one_vs_rest(labels: NDArray[np.int64], positive: int, signs: Array, weights
 
 @entry_point
 def follow_paths(
-    grams: NDArray[np.float32],
+    grams: NDArray[np.floating],
     labels: NDArray[np.int64],
     offsets: Array,
     lambda2: Array,
@@ -45,29 +63,32 @@ def follow_paths(
     scores: Array,
     gradient_norm: Array,
 ) -> None:
-    """Solve each task of a batch by itself, every class against the rest.
+    """Solve each task of a batch by itself, every class against the rest, in the precision of ``grams``.
 
     ``grams`` (T, M, M), support rows first; ``labels`` (T, n); ``offsets`` (T, N); ``lambda2`` and ``tolerances``
-    (stages,). Written in place: ``scores``
-    (T, M, N); ``gradient_norm`` (T, N, stages).
+    (stages,). Written in place: ``scores`` (T, M, N); ``gradient_norm`` (T, N, stages).
     """
-    n_tasks, n_rows = grams.shape[0], grams.shape[1]
-    n_support = labels.shape[1]
-    signs, weights = np.empty(n_support), np.empty(n_support)
-    coef, column = np.empty(n_rows), np.empty(n_rows)
-    small_workspace, workspace = make_workspace(n_support), make_workspace(n_rows)
-    for task in range(n_tasks):
-        gram = grams[task].astype(np.float64)
-        support_gram = gram[:n_support, :n_support].copy()
+    n_rows, n_support = grams.shape[1], labels.shape[1]
+    size, support_size = _padded(n_rows), _padded(n_support)
+    gram, support_gram = np.zeros((n_rows, size), grams.dtype), np.zeros((n_support, support_size), grams.dtype)
+    signs, weights = np.zeros(support_size, grams.dtype), np.zeros(support_size, grams.dtype)
+    no_weights, query_weights = np.zeros(support_size, grams.dtype), np.zeros(size, grams.dtype)
+    for i in range(n_support, n_rows):
+        query_weights[i] = 1.0 / (n_rows - n_support)
+    coef, column = np.zeros(size, grams.dtype), np.zeros(size, grams.dtype)
+    small_workspace, workspace = make_workspace(coef[:support_size]), make_workspace(coef)
+    for task in range(grams.shape[0]):
+        _copy(grams[task], gram, n_rows)
+        _copy(gram, support_gram, n_support)
         for c in range(offsets.shape[1]):
             _one_vs_rest(labels[task], c, signs, weights)
-            coef[:] = 0.0
-            column[:] = offsets[task, c]
+            for i in range(size):
+                coef[i], column[i] = 0.0, offsets[task, c]
             on_support = True  # without weight on the queries their coefficients stay zero
             for stage in range(lambda2.shape[0]):
-                params = (signs, weights, gamma1, gamma2, lambda2[stage])
                 on_support = on_support and lambda2[stage] == 0.0
-                size = n_support if on_support else n_rows
+                used = support_size if on_support else size
+                params = (signs, weights, no_weights if on_support else query_weights, gamma1, gamma2, lambda2[stage])
                 _, _, gradient_norm[task, c, stage] = minimise(
                     params,
                     support_gram if on_support else gram,
@@ -76,10 +97,12 @@ def follow_paths(
                     tolerances[stage],
                     max_iter,
                     small_workspace if on_support else workspace,
-                    coef[:size],
-                    column[:size],
+                    coef[:used],
+                    column[:used],
                 )
                 if on_support:
                     multiply(gram, coef[:n_support], column)
-                    column += offsets[task, c]
-            scores[task, :, c] = column
+                    for i in range(size):
+                        column[i] += offsets[task, c]
+            for i in range(n_rows):
+                scores[task, i, c] = column[i]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot._jit import entry_point, leaf
+from marginshot.kernels.exponentials_compiled import decay
 from marginshot.mixture import (
     DIMENSIONS_TO_SHARPNESS,
     FREE_ROUNDS,
@@ -20,7 +21,6 @@ from marginshot.mixture import (
     SHARE_STEPS,
     SUPPORT_WEIGHT,
 )
-from marginshot.objectives.margin_compiled import decay
 
 Array = NDArray[np.float64]
 Gram = NDArray[np.float32]
@@ -132,7 +132,7 @@ def _exponentiate(scaled: Array, likelihood: Array) -> None:
     for c in range(n_classes):
         row, out = scaled[c], likelihood[c]
         for i in range(n_query):
-            out[i] = decay(row[i] - top[i])
+            out[i] = decay(row[i] - top[i], np.float64)
 
 
 @leaf

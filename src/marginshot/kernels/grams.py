@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from marginshot._threads import map_in_threads
 from marginshot.kernels.functions import KernelFunction
 from marginshot.neighbours import neighbour_weight, smooth_grams
 from marginshot.settings import Settings
@@ -18,6 +19,7 @@ Grams = NDArray[np.float32]
 Rows = NDArray[np.int64]
 
 SHARED_ROWS = 4096  # rows of a table whose inner products are kept: 64 MB
+_BLOCK = 256  # rows whose inner products a thread computes at once
 
 
 def task_grams(support: Array, query: Array, transformer: Any, settings: Settings, n_classes: int) -> Grams:
@@ -54,24 +56,52 @@ class TableTasks:
         self.table, self.support, self.query = table, support, query
         self._inner: Grams | None = None
 
-    def share_inner_products(self, transformer: Any) -> None:
-        """Compute the inner products of the table's rows, centred on its mean so that single precision suffices."""
-        if len(self.table) <= SHARED_ROWS and isinstance(transformer, CentreAndNormalise):
-            table = transformer.prepare(self.table)
-            centred = (table - table.mean(axis=0, dtype=np.float64)).astype(np.float32)
-            self._inner = centred @ centred.T
+    def share(self, transformer: Any, n_jobs: int | None = None) -> None:
+        """Do once what tasks share: prepare the rows, and multiply them in ``n_jobs`` threads unless they are many."""
+        if not isinstance(transformer, CentreAndNormalise):
+            return
+        self._prepared = transformer.prepare(self.table)
+        # Any point amid the rows will do, so some thousands of them: seen from there, single precision suffices.
+        self._origin = self._prepared[:: len(self.table) // 4096 + 1].mean(axis=0, dtype=np.float64)
+        if len(self.table) > SHARED_ROWS:
+            return
+        centred = self._seen_from_origin(self._prepared.copy())
+        inner = np.empty((len(centred), len(centred)), dtype=np.float32)
+
+        def fill(first: int) -> None:
+            block = slice(first, first + _BLOCK)
+            np.matmul(centred[block], centred[: block.stop].T, out=inner[block, : block.stop])
+            inner[:first, block] = inner[block, :first].T
+
+        map_in_threads(fill, range(0, len(centred), _BLOCK)[::-1], n_jobs)  # the longest first
+        self._inner = inner
 
     def grams(self, tasks: slice, transformer: Any, settings: Settings, n_classes: int) -> Grams:
         """Kernel matrices (T, M, M) of some of the tasks."""
         support, query = self.support[tasks], self.query[tasks]
-        if self._inner is None or callable(settings.kernel):
+        if callable(settings.kernel) or not isinstance(transformer, CentreAndNormalise):
             return task_grams(self.table[support], self.table[query], transformer, settings, n_classes)
-        from marginshot.kernels.grams_compiled import look_up_grams  # imports numba
-
-        rows = np.concatenate((support, query), axis=1)
-        inner = np.empty((*rows.shape, rows.shape[1]), dtype=np.float32)
-        look_up_grams(self._inner, rows, inner)
+        inner = self._unit_inner_products(np.concatenate((support, query), axis=1))
         return _kernel_of(inner, support.shape[1], settings, n_classes)
+
+    def _unit_inner_products(self, rows: Rows) -> Grams:
+        """Inner products (T, M, M) of each task's ``rows`` (T, M), centred on their mean and scaled to unit length."""
+        from marginshot.kernels.grams_compiled import centre_grams, look_up_grams  # imports numba
+
+        if self._inner is not None:
+            inner = np.empty((*rows.shape, rows.shape[1]), dtype=np.float32)
+            look_up_grams(self._inner, rows, inner)
+            return inner
+        features = self._seen_from_origin(self._prepared[rows])
+        inner = features @ features.transpose(0, 2, 1)
+        centre_grams(inner)
+        return inner
+
+    def _seen_from_origin(self, rows: Array) -> Grams:
+        """``rows`` (..., D) of the table less the origin, in single precision; may overwrite them."""
+        rows = rows.astype(np.result_type(rows.dtype, np.float32), copy=False)
+        rows -= self._origin.astype(rows.dtype)
+        return rows.astype(np.float32, copy=False)
 
 
 def _kernel_of(inner: Grams, n_support: int, settings: Settings, n_classes: int) -> Grams:

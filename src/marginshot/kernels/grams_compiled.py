@@ -1,4 +1,4 @@
-"""Inner products of tasks looked up in those of their table, compiled."""
+"""Inner products of the tasks of a table, compiled: looked up, centred, scaled."""
 
 from __future__ import annotations
 
@@ -7,38 +7,61 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot._jit import entry_point
+from marginshot._jit import entry_point, leaf
+
+Grams = NDArray[np.float32]
+Vector = NDArray[np.float32]
 
 # A row shorter than this share of its task's longest is the task's mean, up to single precision, and has no direction.
 _LEAST_LENGTH = 1e-3
 
 
 @entry_point
-def look_up_grams(table_inner: NDArray[np.float32], rows: NDArray[np.int64], grams: NDArray[np.float32]) -> None:
+def look_up_grams(table_inner: NDArray[np.float32], rows: NDArray[np.int64], grams: Grams) -> None:
     """Write the inner products (T, M, M) of each task's ``rows`` (T, M), centred on their mean and of unit length.
 
     ``table_inner`` (n_rows, n_rows) holds the inner products of the table's rows about any one origin.
     """
     n_rows = rows.shape[1]
-    mean, length = np.empty(n_rows), np.empty(n_rows)
+    shift, scale = np.empty(n_rows, np.float32), np.empty(n_rows, np.float32)
     for task in range(rows.shape[0]):
         gram, numbers = grams[task], rows[task]
-        total = 0.0
         for i in range(n_rows):
             source = table_inner[numbers[i]]
-            mean[i] = 0.0
-            for j in range(n_rows):
-                gram[i, j] = source[numbers[j]]
-                mean[i] += gram[i, j]
-            mean[i] /= n_rows
-            total += mean[i]
-        total /= n_rows
-        longest = 0.0
-        for i in range(n_rows):
-            length[i] = math.sqrt(max(gram[i, i] - 2.0 * mean[i] + total, 0.0))
-            longest = max(longest, length[i])
-        for i in range(n_rows):
-            length[i] = 1.0 / length[i] if length[i] > _LEAST_LENGTH * longest else 0.0
-        for i in range(n_rows):
-            for j in range(n_rows):
-                gram[i, j] = (gram[i, j] - mean[i] - mean[j] + total) * length[i] * length[j]
+            for j in range(i + 1):  # most are far apart in memory: fetch each once
+                gram[i, j] = gram[j, i] = source[numbers[j]]
+        _centre_and_scale(gram, shift, scale)
+
+
+@entry_point
+def centre_grams(grams: Grams) -> None:
+    """Centre each task's inner products (T, M, M), about any one origin, on its mean; scale its rows to unit length."""
+    shift, scale = np.empty(grams.shape[1], np.float32), np.empty(grams.shape[1], np.float32)
+    for task in range(grams.shape[0]):
+        _centre_and_scale(grams[task], shift, scale)
+
+
+@leaf
+def _centre_and_scale(gram: NDArray[np.float32], shift: Vector, scale: Vector) -> None:
+    """In place, with z̄ the mean: <x − z̄, y − z̄> = <x, y> − (<x, z̄> − |z̄|²/2) − (<y, z̄> − |z̄|²/2).
+
+    ``shift`` (M,), the brackets, and ``scale`` (M,), one over the lengths, are room to work in.
+    """
+    n_rows = gram.shape[0]
+    total = 0.0
+    for i in range(n_rows):
+        row_total = np.float32(0.0)
+        for j in range(n_rows):
+            row_total += gram[i, j]
+        shift[i] = row_total / n_rows
+        total += shift[i] / n_rows
+    longest = 0.0
+    for i in range(n_rows):
+        shift[i] -= 0.5 * total
+        scale[i] = math.sqrt(max(gram[i, i] - 2.0 * shift[i], 0.0))
+        longest = max(longest, scale[i])
+    for i in range(n_rows):
+        scale[i] = 1.0 / scale[i] if scale[i] > _LEAST_LENGTH * longest else 0.0
+    for i in range(n_rows):
+        for j in range(n_rows):
+            gram[i, j] = (gram[i, j] - shift[i] - shift[j]) * (scale[i] * scale[j])

@@ -3,6 +3,9 @@
 Directions are coefficient vectors that carry their image under the Gram matrix K, and lengths are measured by
 <a, b> = aᵀKb. The gradient of F in this geometry is the coefficient vector λ1 α + t, so an iteration needs one product
 with K (the image of the new gradient); the line search moves along f + step · Kd and needs none.
+
+A vector with its image is one array (2M,), coefficients first. Vectors have the precision of the Gram matrix, single or
+double; numbers are double throughout.
 """
 
 from __future__ import annotations
@@ -17,105 +20,113 @@ from numpy.typing import NDArray
 from marginshot._jit import leaf
 from marginshot.solvers.lbfgs import ARMIJO, CURVATURE, MAX_TRIALS, MEMORY
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
-Array = NDArray[np.float64]
-Products = tuple[Matrix, Matrix, Vector, Vector]  # <s, y>, <y, y>, <s, gradient>, <y, gradient> of the pairs
-Loss = Callable[[Vector, Any, Vector], float]
+Vector = NDArray[np.floating]
+Matrix = NDArray[np.floating]
+Products = tuple[Matrix, Matrix, Vector]  # <s, y> and <y, y> of the pairs, and <s, gradient> followed by <y, gradient>
+Loss = Callable[[Vector, Any, Vector, Vector], float]
 Minimise = Callable[..., tuple[float, int, float]]
 
 
 @leaf
 def dot(a: Vector, b: Vector) -> float:
     """Euclidean inner product of (M,) and (M,)."""
-    total = 0.0
+    total = a.dtype.type(0.0)
     for i in range(a.shape[0]):
         total += a[i] * b[i]
-    return total
+    return float(total)
+
+
+@leaf
+def add_rows(rows: Matrix, weights: Vector, out: Vector) -> None:
+    """``out += weights[:n] @ rows`` for ``rows`` (n, M), eight at a time: loads are contiguous, few go to ``out``."""
+    n_rows, size = rows.shape[0], out.shape[0]
+    blocked = n_rows - n_rows % 8
+    for j in range(0, blocked, 8):
+        w0, w1, w2, w3 = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
+        w4, w5, w6, w7 = weights[j + 4], weights[j + 5], weights[j + 6], weights[j + 7]
+        row0, row1, row2, row3 = rows[j], rows[j + 1], rows[j + 2], rows[j + 3]
+        row4, row5, row6, row7 = rows[j + 4], rows[j + 5], rows[j + 6], rows[j + 7]
+        for i in range(size):
+            left = w0 * row0[i] + w1 * row1[i] + w2 * row2[i] + w3 * row3[i]
+            out[i] += left + w4 * row4[i] + w5 * row5[i] + w6 * row6[i] + w7 * row7[i]
+    for j in range(blocked, n_rows):
+        w0, row0 = weights[j], rows[j]
+        for i in range(size):
+            out[i] += w0 * row0[i]
 
 
 @leaf
 def multiply(gram: Matrix, vector: Vector, out: Vector) -> None:
-    """``out = gram[:, :n] @ vector`` (n,) for a symmetric ``gram``: rows are added, so every load is contiguous."""
-    n_rows, size = vector.shape[0], out.shape[0]
-    out[:] = 0.0
-    blocked = n_rows - n_rows % 4
-    for j in range(0, blocked, 4):
-        v0, v1, v2, v3 = vector[j], vector[j + 1], vector[j + 2], vector[j + 3]
-        row0, row1, row2, row3 = gram[j], gram[j + 1], gram[j + 2], gram[j + 3]
-        for i in range(size):
-            out[i] += v0 * row0[i] + v1 * row1[i] + v2 * row2[i] + v3 * row3[i]
-    for j in range(blocked, n_rows):
-        v0 = vector[j]
-        row0 = gram[j]
-        for i in range(size):
-            out[i] += v0 * row0[i]
+    """``out = gram.T @ vector[:n]`` (M,) for a ``gram`` of n rows."""
+    for i in range(out.shape[0]):
+        out[i] = 0.0
+    add_rows(gram, vector, out)
 
 
 @leaf
-def _remember(gradient: Vector, steps: Array, changes: Array, products: Products, n_pairs: int, newest: int) -> None:
-    """Bring the inner products of the pairs up to date with the newest one and the gradient it led to.
+def _remember(gradient: Vector, pairs: Matrix, products: Products, newest: int, curvature: float) -> None:
+    """Bring the inner products of the pairs up to date with the newest one and the ``gradient`` (M,) it led to.
 
-    Those with the newest change y follow from the gradient's: <s, y> = <s, new gradient> − <s, old gradient>.
+    Those with the newest change y follow from the gradient's: <s, y> = <s, new gradient> − <s, old gradient>. Its own
+    are ``curvature``, <s, y>, and <y, y>.
     """
-    step_change, change_change, step_gradient, change_gradient = products
-    for age in range(n_pairs):
-        k = (newest - age) % MEMORY
-        along_step, along_change = dot(steps[k, 1], gradient), dot(changes[k, 1], gradient)
-        step_change[k, newest] = along_step - step_gradient[k]
-        change_change[k, newest] = change_change[newest, k] = along_change - change_gradient[k]
-        step_gradient[k], change_gradient[k] = along_step, along_change
-    step_change[newest, newest] = dot(steps[newest, 1], changes[newest, 0])
-    change_change[newest, newest] = dot(changes[newest, 1], changes[newest, 0])
+    step_change, change_change, on_gradient = products
+    size = gradient.shape[0]
+    for k in range(MEMORY):
+        along_step, along_change = gradient.dtype.type(0.0), gradient.dtype.type(0.0)
+        for i in range(size):
+            along_step += pairs[k, size + i] * gradient[i]
+            along_change += pairs[MEMORY + k, size + i] * gradient[i]
+        step_change[k, newest] = along_step - on_gradient[k]
+        change_change[k, newest] = change_change[newest, k] = along_change - on_gradient[MEMORY + k]
+        on_gradient[k], on_gradient[MEMORY + k] = along_step, along_change
+    length2 = gradient.dtype.type(0.0)
+    for i in range(size):
+        length2 += pairs[MEMORY + newest, i] * pairs[MEMORY + newest, size + i]
+    step_change[newest, newest], change_change[newest, newest] = curvature, length2
 
 
 @leaf
-def _quasi_newton_direction(
-    gradient: Vector,
-    image: Vector,
-    steps: Array,
-    changes: Array,
-    products: Products,
-    weights: Array,
-    n_pairs: int,
-    newest: int,
-    direction: Array,
-) -> None:
-    """Two-loop recursion on the inner products alone, then one sum over the pairs; ``direction`` (2, M) has its image.
+def _pair_weights(products: Products, n_pairs: int, newest: int, weights: Vector, room: Matrix) -> float:
+    """Two-loop recursion on the inner products alone: the direction is −scale · gradient + ``weights`` · pairs.
 
-    ``steps`` and ``changes`` (MEMORY, 2, M) hold s and y with their images.
+    Returns the scale; ``weights`` (2 · MEMORY,) belong to the steps, then to the changes; ``room`` is (2, MEMORY).
     """
-    step_change, change_change, step_gradient, change_gradient = products
-    first, second = weights
-    scale = 1.0
-    if n_pairs > 0:
-        scale = step_change[newest, newest] / change_change[newest, newest]
+    step_change, change_change, on_gradient = products
+    for k in range(2 * MEMORY):
+        weights[k] = 0.0
+    if n_pairs == 0:
+        return 1.0
+    scale = step_change[newest, newest] / change_change[newest, newest]
+    first, second = room[0], room[1]
     for age in range(n_pairs):
         k = (newest - age) % MEMORY
-        total = step_gradient[k]
+        total = on_gradient[k]
         for younger in range(age):
             j = (newest - younger) % MEMORY
             total -= first[j] * step_change[k, j]
         first[k] = total / step_change[k, k]
+        weights[MEMORY + k] = scale * first[k]
     for age in range(n_pairs - 1, -1, -1):
         k = (newest - age) % MEMORY
-        total = scale * change_gradient[k]
+        total = scale * on_gradient[MEMORY + k]
         for other in range(n_pairs):
             j = (newest - other) % MEMORY
             total -= scale * first[j] * change_change[k, j]
             if other > age:
                 total += second[j] * step_change[j, k]
         second[k] = first[k] - total / step_change[k, k]
-    for i in range(gradient.shape[0]):
-        direction[0, i] = -scale * gradient[i]
-        direction[1, i] = -scale * image[i]
-    for age in range(n_pairs):
-        k = (newest - age) % MEMORY
-        on_change, on_step = scale * first[k], -second[k]
-        for part in range(2):
-            row, change, step = direction[part], changes[k, part], steps[k, part]
-            for i in range(row.shape[0]):
-                row[i] += on_change * change[i] + on_step * step[i]
+        weights[k] = -second[k]
+    return scale
+
+
+@leaf
+def _set_gradient(gram: Matrix, ridge: Any, coef: Vector, slope: Vector, gradient: Vector, image: Vector) -> float:
+    """Write the gradient λ1 α + t and its image, each (M,); returns its norm. ``ridge`` is λ1."""
+    for i in range(coef.shape[0]):
+        gradient[i] = ridge * coef[i] + slope[i]
+    multiply(gram, gradient, image)
+    return math.sqrt(max(dot(gradient, image), 0.0))
 
 
 @leaf
@@ -131,23 +142,17 @@ def _next_trial(step: float, low: float, high: float, slope: float, low_slope: f
 
 
 @leaf
-def make_workspace(size: int) -> Any:
-    """The arrays `minimise` needs for vectors of ``size``, made once and used by many runs."""
-    products = (np.empty((MEMORY, MEMORY)), np.empty((MEMORY, MEMORY)), np.empty(MEMORY), np.empty(MEMORY))
-    pairs = (np.empty((MEMORY, 2, size)), np.empty((MEMORY, 2, size)))
-    return (
-        np.empty(size),
-        np.empty(size),
-        np.empty(size),
-        np.empty(size),
-        np.empty((2, size)),
-        *pairs,
-        products,
-        np.empty((2, MEMORY)),
-    )
+def make_workspace(like: Vector) -> Any:
+    """The arrays `minimise` needs for vectors like this one, (M,), made once and used by many runs."""
+    size, dtype = like.shape[0], like.dtype
+    trial, slope, room = np.empty(size, dtype), np.empty(size, dtype), np.empty(size, dtype)
+    gradient, direction = np.empty(2 * size, dtype), np.empty(2 * size, dtype)
+    pairs, row_weights = np.empty((2 * MEMORY, 2 * size), dtype), np.empty(2 * MEMORY, dtype)
+    products = (np.empty((MEMORY, MEMORY)), np.empty((MEMORY, MEMORY)), np.empty(2 * MEMORY))
+    return (trial, slope, room), gradient, direction, pairs, row_weights, products, np.empty((2, MEMORY))
 
 
-def _make_line_search(loss: Loss) -> Callable[..., tuple[float, float]]:
+def _make_line_search(loss: Loss) -> Callable[..., tuple[float, float, float]]:
     @leaf
     def search_line(
         params: Any,
@@ -156,22 +161,26 @@ def _make_line_search(loss: Loss) -> Callable[..., tuple[float, float]]:
         parabola: tuple[float, float, float, float],
         descent: float,
         value: float,
-        trial: Vector,
-        slope: Vector,
-    ) -> tuple[float, float]:
-        """Step to a point of weak Wolfe type, whose scores and loss slope are left in ``trial`` and ``slope``.
+        noise: float,
+        vectors: tuple[Vector, Vector, Vector],
+    ) -> tuple[float, float, float]:
+        """Step to a point of weak Wolfe type; returns it with the value and the slope of the line there.
 
-        ``parabola`` holds λ1, |coef|², <coef, d> and |d|²: along the line only the loss has to be evaluated.
+        ``parabola`` holds λ1, |coef|², <coef, d> and |d|²: along the line only the loss has to be evaluated. A rise
+        within ``noise`` is rounding. ``vectors`` are left with the scores and the loss's derivative at the new point.
         """
+        trial, loss_slope, room = vectors
         lambda1, norm2, along, length2 = parabola
         low, high, step, low_slope = 0.0, math.inf, 1.0, descent
-        new_value = value
+        new_value, new_slope = value, descent
         for _ in range(MAX_TRIALS):
+            stride = scores.dtype.type(step)
             for i in range(scores.shape[0]):
-                trial[i] = scores[i] + step * change[i]
-            new_value = 0.5 * lambda1 * (norm2 + step * (2.0 * along + step * length2)) + loss(trial, params, slope)
-            new_slope = lambda1 * (along + step * length2) + dot(slope, change)
-            too_long = new_value > value + ARMIJO * step * descent
+                trial[i] = scores[i] + stride * change[i]
+            loss_value = loss(trial, params, loss_slope, room)
+            new_value = 0.5 * lambda1 * (norm2 + step * (2.0 * along + step * length2)) + loss_value
+            new_slope = lambda1 * (along + step * length2) + dot(loss_slope, change)
+            too_long = new_value > value + ARMIJO * step * descent + noise
             if not too_long and new_slope >= CURVATURE * descent:
                 break
             next_step = _next_trial(step, low, high, new_slope, low_slope, too_long)
@@ -180,7 +189,7 @@ def _make_line_search(loss: Loss) -> Callable[..., tuple[float, float]]:
             else:
                 low, low_slope = step, new_slope
             step = next_step
-        return step, new_value
+        return step, new_value, new_slope
 
     return search_line
 
@@ -188,8 +197,8 @@ def _make_line_search(loss: Loss) -> Callable[..., tuple[float, float]]:
 def make_minimise(loss: Loss) -> Minimise:
     """Compile the solver for one loss.
 
-    ``loss(scores, params, slope)`` returns the loss and writes its derivative by the scores into ``slope``. The loss is
-    bound here and not passed at each call, because numba cannot cache a function that is handed another.
+    ``loss(scores, params, slope, room)`` returns the loss and writes its derivative by the scores into ``slope``. The
+    loss is bound here and not passed at each call, because numba cannot cache a function that is handed another.
     """
     search_line = _make_line_search(loss)
 
@@ -210,46 +219,51 @@ def make_minimise(loss: Loss) -> Minimise:
         Returns the objective, the number of iterations and the norm of the gradient, sqrt(gᵀKg).
         """
         size = coef.shape[0]
-        slope, trial, gradient, image, direction, steps, changes, products, weights = workspace
+        real = coef.dtype.type
+        ridge, rounding = real(lambda1), 4.0 * np.finfo(coef.dtype).eps
+        vectors, gradient, direction, pairs, row_weights, products, room = workspace
+        trial, slope, _ = vectors
+        own, image = gradient[:size], gradient[size:]
+        move, change = direction[:size], direction[size:]  # of the coefficients, of the scores
         n_pairs, newest, n_iter = 0, -1, 0
+        for k in range(2 * MEMORY):
+            products[2][k] = 0.0
+            for i in range(2 * size):
+                pairs[k, i] = 0.0
 
-        norm2 = 0.0  # αᵀKα, and Kα is what the scores are besides the offset
         for i in range(size):
-            norm2 += coef[i] * (scores[i] - offset)
-        value = 0.5 * lambda1 * norm2 + loss(scores, params, slope)
-        for i in range(size):
-            gradient[i] = lambda1 * coef[i] + slope[i]
-        multiply(gram, gradient, image)
-        gradient_norm = math.sqrt(max(dot(gradient, image), 0.0))
+            trial[i] = scores[i] - real(offset)
+        norm2 = dot(coef, trial)  # αᵀKα
+        value = 0.5 * lambda1 * norm2 + loss(scores, params, slope, vectors[2])
+        gradient_norm = _set_gradient(gram, ridge, coef, slope, own, image)
 
         while gradient_norm > tol and n_iter < max_iter:
-            _quasi_newton_direction(gradient, image, steps, changes, products, weights, n_pairs, newest, direction)
-            descent = dot(gradient, direction[1])
-            along, length2 = dot(coef, direction[1]), dot(direction[0], direction[1])
-            parabola = (lambda1, norm2, along, length2)
-            step, new_value = search_line(params, scores, direction[1], parabola, descent, value, trial, slope)
-            if new_value > value:
-                break  # the value no longer resolves the decrease
+            scale = real(_pair_weights(products, n_pairs, newest, row_weights, room))
+            for i in range(direction.shape[0]):
+                direction[i] = -scale * gradient[i]
+            add_rows(pairs, row_weights, direction)
+            descent, along, length2 = dot(own, change), dot(coef, change), dot(move, change)
+            parabola, noise = (lambda1, norm2, along, length2), rounding * abs(value)
+            step, new_value, new_slope = search_line(params, scores, change, parabola, descent, value, noise, vectors)
+            if new_value > value + noise or not new_slope > descent:
+                break  # rounding no longer lets a decrease be seen
             n_iter += 1
             newest = (newest + 1) % MEMORY
             n_pairs = min(n_pairs + 1, MEMORY)
+            stride = real(step)
+            for i in range(direction.shape[0]):
+                pairs[newest, i] = stride * direction[i]
             for i in range(size):
-                steps[newest, 0, i] = step * direction[0, i]
-                steps[newest, 1, i] = step * direction[1, i]
-                coef[i] += step * direction[0, i]
+                coef[i] += stride * move[i]
                 scores[i] = trial[i]
-                changes[newest, 0, i] = -gradient[i]
-                changes[newest, 1, i] = -image[i]
-                gradient[i] = lambda1 * coef[i] + slope[i]
-            multiply(gram, gradient, image)
-            for i in range(size):
-                changes[newest, 0, i] += gradient[i]
-                changes[newest, 1, i] += image[i]
-            products[2][newest], products[3][newest] = 0.0, 0.0
-            _remember(gradient, steps, changes, products, n_pairs, newest)
+            for i in range(gradient.shape[0]):
+                pairs[MEMORY + newest, i] = -gradient[i]
+            gradient_norm = _set_gradient(gram, ridge, coef, slope, own, image)
+            for i in range(gradient.shape[0]):
+                pairs[MEMORY + newest, i] += gradient[i]
+            _remember(own, pairs, products, newest, step * (new_slope - descent))
             norm2 += step * (2.0 * along + step * length2)
             value = new_value
-            gradient_norm = math.sqrt(max(dot(gradient, image), 0.0))
         return value, n_iter, gradient_norm
 
     return minimise

@@ -1,0 +1,29 @@
+"""Work in threads: for compiled code and BLAS, which let go of the interpreter's lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from joblib import effective_n_jobs
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def map_in_threads(work: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None) -> list[Result]:
+    """``work`` on every item, in order, by ``n_jobs`` threads; None means 1, −1 all cores.
+
+    joblib's own threads are asked every hundredth of a second whether they are done, which here is a tenth of the work.
+
+    Examples
+    --------
+    >>> map_in_threads(abs, [-1, 2, -3], n_jobs=2)
+    [1, 2, 3]
+    """
+    n_threads = effective_n_jobs(n_jobs)
+    if n_threads == 1:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(n_threads) as pool:
+        return list(pool.map(work, items))
