@@ -137,7 +137,7 @@ def draw_heat_map(standings: Sequence[Standing], of: str) -> Figure:
     regimes = _in_order(s.cell.regime for s in standings)
     ways = sorted({s.cell.way for s in standings})
     shots = sorted({s.cell.shot for s in standings})
-    size = (max(5.2, 2.2 + 0.86 * len(ways) * len(shots)), 1.7 + 0.52 * len(features) * len(regimes))
+    size = (max(6.4, 3.4 + 0.86 * len(ways) * len(shots)), 1.7 + 0.52 * len(features) * len(regimes))
     figure = Figure(figsize=size, layout="constrained")
     figure.get_layout_engine().set(wspace=0.015, hspace=0.02)  # type: ignore[union-attr, call-arg]
     panels = figure.subplots(len(features), len(ways), squeeze=False)
@@ -147,7 +147,8 @@ def draw_heat_map(standings: Sequence[Standing], of: str) -> Figure:
             chosen = [s for s in standings if (s.cell.features, s.cell.way) == (source, way)]
             image = _draw_panel(panels[row, column], chosen, regimes, shots, limit)
         panels[row, 0].set_yticks(range(len(regimes)), regimes)
-        panels[row, 0].set_ylabel(_stem(source), fontsize=10, fontweight="bold", labelpad=12)
+        name = "\n".join(wrap(_stem(source), 20))
+        panels[row, 0].set_ylabel(name, fontsize=10, fontweight="bold", rotation=0, ha="right", va="center")
     for column, way in enumerate(ways):
         panels[0, column].set_title(f"{way}-way", fontsize=10, fontweight="bold")
         panels[-1, column].set_xticks(range(len(shots)), [f"{shot}-shot" for shot in shots])
@@ -185,7 +186,7 @@ def _write_cell(ax: Axes, x: int, y: int, standing: Standing, *, dark: bool) -> 
     ink = "white" if dark else _INK
     ax.text(x, y - 0.14, _points(standing.distance), ha="center", va="center", fontsize=9.5, color=ink)
     name = "\n".join(wrap(standing.best.method, 15))
-    ax.text(x, y + 0.27, name, ha="center", va="center", fontsize=5.6, color=ink, linespacing=0.9)
+    ax.text(x, y + 0.27, name, ha="center", va="center", fontsize=5.6, color=ink, linespacing=1.05)
     if standing.holds:
         fill = ink if standing.is_first else "none"
         ax.plot(x + 0.39, y - 0.34, "o", markersize=3.6, mfc=fill, mec=ink, mew=0.8)
