@@ -21,6 +21,10 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+class SharesDoNotFitError(ValueError):
+    """No draw of the class shares of a task fits the sizes of its classes."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TaskSettings:
     """The shape of a task.
@@ -247,7 +251,7 @@ class TaskSampler:
                 i = start + int(task)
                 counts[task] = self._draw_shares(_SHARES + attempt, i, i + 1, present[task : task + 1])[0]
         worst = int(classes[unfit[0], (counts - room)[unfit[0]].argmax()])
-        raise ValueError(
+        raise SharesDoNotFitError(
             f"Class {self._class_names[worst]!r} has {self._sizes[worst]} examples, too few for {settings.n_query} "
             f"queries shared out with dirichlet={settings.dirichlet}: {_MAX_REDRAWS} draws did not fit. "
             "Lower the queries or raise the Dirichlet parameter."

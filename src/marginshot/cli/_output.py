@@ -8,13 +8,11 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from marginshot.reporting.grid import Grid
 
 #: In every file the commands write, so that they can tell their own files from the user's.
@@ -89,8 +87,14 @@ def _is_ours(path: Path) -> bool:
         return OWN_MARK in file.read()
 
 
+class Update(Protocol):
+    """Moves a bar; ``note`` takes the place of the rate."""
+
+    def __call__(self, done: int, total: int, note: str = "") -> None: ...
+
+
 @contextmanager
-def progress_bar(unit: str) -> Iterator[Callable[[int, int], None] | None]:
+def progress_bar(unit: str) -> Iterator[Update | None]:
     """A bar with rate and time left on a terminal; None, and silence, where nobody watches."""
     if not sys.stderr.isatty():
         yield None
@@ -108,8 +112,9 @@ def progress_bar(unit: str) -> Iterator[Callable[[int, int], None] | None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(unit, total=None, rate="")
 
-        def update(done: int, total: int) -> None:
+        def update(done: int, total: int, note: str = "") -> None:
             speed = bar.tasks[0].speed
-            bar.update(task, completed=done, total=total, rate=f"{speed:,.0f} {unit}/s" if speed else "")
+            rate = f"{speed:,.0f} {unit}/s" if speed else ""
+            bar.update(task, completed=done, total=total, rate=note or rate)
 
         yield update

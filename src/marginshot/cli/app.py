@@ -22,6 +22,7 @@ from marginshot.cli import (
     label,
     methods,
     paper,
+    regimes,
     reproduce,
     train,
     tune,
@@ -38,6 +39,7 @@ app = typer.Typer(
 
 # One line per command. Its module imports nothing heavy at the top, so that --help stays quick.
 app.command("evaluate")(evaluate.command)
+app.command("regimes")(regimes.command)
 app.command("tune")(tune.command)
 app.command("methods")(methods.command)
 app.command("train")(train.command)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,25 @@ class BlockProgress:
             seconds=np.zeros(n_methods),
             reliability=np.zeros((n_methods, N_BINS, 3), dtype=np.int64),
             redrawn=np.zeros(n_tasks, dtype=bool),
+        )
+
+    def extend(self, n_tasks: int) -> BlockProgress:
+        """The same with room for ``n_tasks`` tasks, no fewer than before."""
+        more = n_tasks - len(self.done)
+        return replace(
+            self,
+            done=np.pad(self.done, (0, more)),
+            accuracy=np.pad(self.accuracy, ((0, 0), (0, more))),
+            redrawn=np.pad(self.redrawn, (0, more)),
+        )
+
+    def keep_methods(self, chosen: NDArray[np.bool_]) -> BlockProgress:
+        """The same for some of the methods; ``chosen`` has shape (n_methods,)."""
+        return replace(
+            self,
+            accuracy=self.accuracy[chosen],
+            seconds=self.seconds[chosen],
+            reliability=self.reliability[chosen],
         )
 
     def missing(self) -> list[tuple[int, int]]:

@@ -74,24 +74,45 @@ def evaluate(
         if on_progress:
             on_progress(sum(int(block.done.sum()) for block in progress), total)
 
-    # One thread per worker: a BLAS that splits a product over threads also changes its last bits.
-    with _warnings_once() as warned, threadpool_limits(limits=1):
-        try:
-            report()
-            with closing(_spread(_plan_jobs(samplers, run.methods, progress), n_jobs)) as outcomes:
-                for outcome in outcomes:
-                    warned += outcome.warned
-                    _record(outcome, progress[outcome.block])
-                    if checkpoint:
-                        checkpoint.save(progress, identity, at_once=False)
-                    report()
-        except BaseException as error:
-            if checkpoint and any(block.done.any() for block in progress):
-                checkpoint.save(progress, identity, at_once=True)
-            if isinstance(error, KeyboardInterrupt):
-                raise EvaluationInterrupted(summarise(run, progress)) from None
-            raise
+    def keep() -> None:
+        if checkpoint:
+            checkpoint.save(progress, identity, at_once=False)
+        report()
+
+    try:
+        report()
+        run_missing(samplers, run.methods, progress, n_jobs=n_jobs, on_outcome=keep)
+    except BaseException as error:
+        if checkpoint and any(block.done.any() for block in progress):
+            checkpoint.save(progress, identity, at_once=True)
+        if isinstance(error, KeyboardInterrupt):
+            raise EvaluationInterrupted(summarise(run, progress)) from None
+        raise
     return summarise(run, progress)
+
+
+def run_missing(
+    samplers: Sequence[TaskSampler],
+    methods: Mapping[str, Method],
+    progress: Sequence[BlockProgress],
+    *,
+    n_jobs: int | None,
+    on_outcome: Callable[[], None],
+) -> None:
+    """Run the tasks that ``progress``, one block a sampler, misses, and enter them there.
+
+    ``on_outcome`` is called whenever some more are entered.
+    """
+    # One thread per worker: a BLAS that splits a product over threads also changes its last bits.
+    with (
+        warnings_once() as warned,
+        threadpool_limits(limits=1),
+        closing(_spread(_plan_jobs(samplers, methods, progress), n_jobs)) as outcomes,
+    ):
+        for outcome in outcomes:
+            warned += outcome.warned
+            _record(outcome, progress[outcome.block])
+            on_outcome()
 
 
 def _spread(jobs: Sequence[Job], n_jobs: int | None) -> Generator[Outcome, None, None]:
@@ -112,7 +133,7 @@ def _spread(jobs: Sequence[Job], n_jobs: int | None) -> Generator[Outcome, None,
 
 
 @contextmanager
-def _warnings_once() -> Iterator[list[tuple[str, type[Warning]]]]:
+def warnings_once() -> Iterator[list[tuple[str, type[Warning]]]]:
     """Hold back warnings and raise them at the end, once where they differ in their numbers only.
 
     Every job counts the tasks that did not converge; a user wants to be told once. The list is for the warnings of
@@ -126,7 +147,7 @@ def _warnings_once() -> Iterator[list[tuple[str, type[Warning]]]]:
             warned += [(str(item.message), item.category) for item in caught]
     kinds = {re.sub(r"[\d.]+", "#", message): (message, category) for message, category in reversed(warned)}
     for message, category in reversed(kinds.values()):
-        warnings.warn(message, category, stacklevel=4)
+        warnings.warn(message, category, stacklevel=5)
 
 
 def _plan_jobs(

@@ -45,12 +45,7 @@ class Run:
         for what, given in (("features", self.banks), ("methods", self.methods), ("task settings", self.settings)):
             if not given:
                 raise ValueError(f"Nothing to evaluate: no {what} given.")
-        sources = [bank.source for bank in self.banks]
-        if len(set(sources)) < len(sources):
-            twice = next(source for source in sources if sources.count(source) > 1)
-            raise ValueError(
-                f"Two sets of features are called {twice!r}; rename one so that results can be told apart."
-            )
+        check_sources(self.banks)
         if len(set(self.settings)) < len(self.settings):
             raise ValueError("The same way and shot is asked for twice.")
 
@@ -76,3 +71,11 @@ class Run:
     def identity(self) -> dict[str, Any]:
         """What a stored run must have in common with this one to be continued."""
         return {**self.describe(), "sha256": [bank.content_hash for bank in self.banks]}
+
+
+def check_sources(banks: Sequence[FeatureBank]) -> None:
+    """Raise where two banks have one name."""
+    sources = [bank.source for bank in banks]
+    if len(set(sources)) < len(sources):
+        twice = next(source for source in sources if sources.count(source) > 1)
+        raise ValueError(f"Two sets of features are called {twice!r}; rename one so that results can be told apart.")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from marginshot._files import atomic_path
 from marginshot.evaluation.results import MethodResult
 from marginshot.reporting.tables import mark
 
@@ -270,3 +273,11 @@ def to_svg(figure: Figure) -> str:
     figure.savefig(target, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     text = target.getvalue()
     return text[text.index("<svg") :]
+
+
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a figure as PNG, SVG or PDF, whole or not at all."""
+    # The mark by which the command line knows its own files again; each format has a field of its own for it.
+    field = "Software" if Path(path).suffix.lower() == ".png" else "Creator"
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, dpi=200, metadata={field: "marginshot-output"})

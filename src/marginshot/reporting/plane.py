@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot._files import atomic_path
-from marginshot.reporting.figures import ACCENT, MUTED, house_style
+from marginshot.reporting.figures import ACCENT, MUTED, house_style, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,7 +87,7 @@ def draw_strip(task: PlaneTask, lines: Sequence[Line]) -> Figure:
 def save_figure1(path: str | os.PathLike[str], task: PlaneTask, before: Line, after: Line) -> None:
     """Write Figure 1 as PNG, SVG or PDF."""
     with house_style():
-        _save(draw_figure1(task, before, after), path)
+        save_figure(draw_figure1(task, before, after), path)
 
 
 def save_sequence(path: str | os.PathLike[str], task: PlaneTask, lines: Sequence[Line]) -> None:
@@ -96,14 +96,7 @@ def save_sequence(path: str | os.PathLike[str], task: PlaneTask, lines: Sequence
         if Path(path).suffix.lower() == ".gif":
             _save_animation(path, task, lines)
         else:
-            _save(draw_strip(task, lines), path)
-
-
-def _save(figure: Figure, path: str | os.PathLike[str]) -> None:
-    # The mark by which the command line knows its own files again; each format has a field of its own for it.
-    field = "Software" if Path(path).suffix.lower() == ".png" else "Creator"
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, dpi=200, metadata={field: "marginshot-output"})
+            save_figure(draw_strip(task, lines), path)
 
 
 def _save_animation(path: str | os.PathLike[str], task: PlaneTask, lines: Sequence[Line]) -> None:

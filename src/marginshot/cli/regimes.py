@@ -1,0 +1,196 @@
+"""``marginshot regimes``: methods over regimes, ways, shots and features, as a table and a heat map."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from marginshot.cli import _errors
+from marginshot.cli._options import parse_methods
+from marginshot.cli._output import check_outputs, emit, emit_grid, progress_bar, say
+
+if TYPE_CHECKING:
+    from marginshot.evaluation.regime_table import CellResult, RegimeTable
+    from marginshot.evaluation.regimes import RegimePlan
+
+DEFAULT_REGIMES = ["balanced", "dirichlet-2", "dirichlet-0.5", "present-5"]
+DEFAULT_WAYS = [2, 5, 10, 20, 40]
+DEFAULT_SHOTS = [1, 3, 5, 10]
+
+
+def command(
+    features: Annotated[list[str], typer.Argument(help="As for `marginshot evaluate`.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for regimes.json, .csv, .png and .svg.")] = Path("regimes"),
+    regime: Annotated[
+        list[str], typer.Option("--regime", help="balanced, dirichlet-A or present-N; repeat for several.")
+    ] = DEFAULT_REGIMES,
+    way: Annotated[list[int], typer.Option("--way", help="Classes per task; repeat for several.")] = DEFAULT_WAYS,
+    shot: Annotated[
+        list[int], typer.Option("--shot", help="Support examples per class; repeat for several.")
+    ] = DEFAULT_SHOTS,
+    query: Annotated[int, typer.Option("--query", help="Queries per class.")] = 15,
+    methods: Annotated[
+        str, typer.Option("--methods", help="Comma-separated, or 'all'; see `marginshot methods`.")
+    ] = "all",
+    of: Annotated[str, typer.Option("--of", help="The method compared with the best of the others.")] = "fs-tmmc-auto",
+    interval: Annotated[
+        float, typer.Option("--interval", help="Tasks are added until every 95 % interval is at most ± this, points.")
+    ] = 1.0,
+    max_tasks: Annotated[int, typer.Option("--max-tasks", help="But at most so many per cell.")] = 2000,
+    budget: Annotated[
+        float, typer.Option("--budget", help="Seconds of a core for a method and cell; slower ones are left out of it.")
+    ] = 120.0,
+    seed: Annotated[int, typer.Option("--seed", help="Task i depends on the seed and i alone.")] = 0,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="TOML with settings of methods, e.g. from `marginshot tune`.")
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", help="Workers; -1 for all cores. Accuracies do not depend on it.")
+    ] = 1,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Keep the cells that are in --out, add those that are not.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Start over; replace files others made.")] = False,
+    allow_pickle: Annotated[
+        bool, typer.Option("--allow-pickle", help="Read pickles. They can run any code: only files you trust.")
+    ] = False,
+) -> None:
+    """Compare methods over regimes, ways, shots and features: who is best where, with 95 % intervals.
+
+    All methods of a cell see the same tasks. Cells the features do not suffice for are left out, and told. After every
+    cell the table is written, so that Ctrl-C, or a power cut, costs one cell: go on with --resume, which also adds
+    ways, shots, regimes or features to a table, and draws it again for another --of.
+
+    Example: marginshot regimes features.npz digits --way 5 --way 20 -j 2 --out regimes/
+    """
+    if jobs == 0:
+        raise typer.BadParameter("workers are at least 1, or -1 for all cores; got 0.", param_hint="-j")
+    check_folder(out, resume=resume, force=force)
+    from marginshot.evaluation.regime_table import RegimeTable
+    from marginshot.evaluation.regimes import Regime, RegimePlan
+    from marginshot.features import load_features
+
+    chosen = parse_methods(methods, config)
+    if of not in chosen or len(chosen) < 2:
+        raise typer.BadParameter(
+            f"{of} must be one of at least two --methods; got {', '.join(chosen)}.", param_hint="--of"
+        )
+    plan = RegimePlan(
+        regimes=[Regime.parse(text) for text in dict.fromkeys(regime)],
+        ways=list(dict.fromkeys(way)),
+        shots=list(dict.fromkeys(shot)),
+        n_query_per_class=query,
+        seed=seed,
+        ci95=interval / 100,
+        max_tasks=max_tasks,
+        budget=budget,
+        methods=chosen,
+        banks=[load_features(spec, allow_pickle=allow_pickle) for spec in features],
+    )
+    given = shlex.join(["marginshot", *sys.argv[1:]])
+    target = table_path(out)
+    table = plan.continue_table(RegimeTable.load(target), given) if resume and target.exists() else None
+    out.mkdir(exist_ok=True)
+    table = run_cells(plan, table or plan.start_table(given), target, of, jobs)
+    write_pictures(table, out, of)
+    show(table, of)
+    if not table.complete:
+        kept = f". What is finished is in {out}: repeat the command with --resume to continue"
+        say(f"Interrupted{kept if table.results else ' before any cell was finished'}.")
+        raise typer.Exit(_errors.INTERRUPTED)
+    say(f"Table and heat map written to {out}")
+
+
+def table_path(out: Path) -> Path:
+    """The file everything else can be made from."""
+    return out / "regimes.json"
+
+
+def check_folder(out: Path, *, resume: bool, force: bool) -> None:
+    """Everything about the files that can go wrong, before the work starts."""
+    if resume and force:
+        raise typer.BadParameter("--force starts over, --resume continues: give one of them.", param_hint="--resume")
+    if not out.exists():
+        check_outputs([out], force=force)
+        return
+    if not out.is_dir():
+        raise NotADirectoryError(f"Cannot write to {out}: it is a file. Give the name of a folder.")
+    table = table_path(out)
+    check_outputs([table], force=force)
+    if not table.exists():
+        check_outputs([table.with_suffix(suffix) for suffix in (".csv", ".png", ".svg")], force=force)
+    elif not (resume or force):
+        raise FileExistsError(f"{table} holds finished cells. Keep them with --resume, or start over with --force.")
+
+
+def run_cells(plan: RegimePlan, table: RegimeTable, target: Path, of: str, jobs: int) -> RegimeTable:
+    """Do the work, writing the table after every cell; after Ctrl-C it is not complete."""
+    from marginshot.evaluation.protocol import warnings_once
+    from marginshot.evaluation.regime_table import CellResult
+    from marginshot.evaluation.regimes import run_regimes
+
+    cells = [cell for cell, _, _ in plan.cells()]
+    known = table.cells()
+    n_done = sum(cell in known for cell in cells)
+    table.save(target)
+    with progress_bar("cells") as update, warnings_once():
+
+        def on_tasks(done: int, needed: int) -> None:
+            if update:
+                update(n_done, len(cells), f"{done} of {needed} tasks")
+
+        try:
+            for entry in run_regimes(plan, known=known, n_jobs=jobs, on_tasks=on_tasks):
+                n_done += 1
+                table = table.add(entry)
+                table.save(target)
+                if isinstance(entry, CellResult):
+                    say(describe(entry, of))
+            table = replace(table, complete=True)
+        except KeyboardInterrupt:
+            say("Stopping.")
+    # Once more: the interruption may have come between a cell and its writing.
+    table.save(target)
+    return table
+
+
+def describe(result: CellResult, of: str) -> str:
+    """One line on a cell just finished: the method asked about, and the best where that is another."""
+    from marginshot.reporting.tables import percent
+
+    first = max(result.scores, key=lambda score: score.accuracy, default=None)
+    shown = [score for score in result.scores if score is first or score.method == of]
+    scores = ", ".join(f"{score.method} {percent(score.accuracy, score.ci95)}" for score in shown)
+    return f"{result.cell}: {result.tasks} tasks; {scores or 'all methods too slow'}"
+
+
+def write_pictures(table: RegimeTable, out: Path, of: str) -> None:
+    """What is made from the table: the same as CSV, and the heat map."""
+    from marginshot.reporting.regimes import find_standings, save_heat_map
+
+    target = table_path(out)
+    table.save_csv(target.with_suffix(".csv"))
+    standings = find_standings(table, of)
+    for picture in (target.with_suffix(".png"), target.with_suffix(".svg")):
+        if standings:
+            save_heat_map(picture, standings, of)
+        else:
+            # One of an earlier table would not belong to this one.
+            picture.unlink(missing_ok=True)
+
+
+def show(table: RegimeTable, of: str) -> None:
+    """In how many cells the method holds."""
+    from marginshot.reporting.regimes import counts_table, describe_gaps, find_standings, summarise
+
+    standings = find_standings(table, of)
+    for line in describe_gaps(table):
+        say(line)
+    if standings:
+        emit_grid(counts_table(standings, of))
+    emit(summarise(standings, of))

@@ -1,0 +1,159 @@
+"""What a run over regimes found, cell by cell, as dataclasses, as JSON and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from marginshot._files import atomic_path
+from marginshot.evaluation.results import describe_machine
+
+#: First entry of every file; `RegimeTable.load` refuses a file without it.
+FORMAT = "marginshot-output/regimes-1"
+
+CSV_COLUMNS = (
+    *("features", "regime", "way", "shot", "method", "tasks", "redrawn_tasks"),
+    *("accuracy", "ci95", "ms_per_task"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """Features, the name of a regime, classes and support examples per class: what tasks are drawn from and how."""
+
+    features: str
+    regime: str
+    way: int
+    shot: int
+
+    def __str__(self) -> str:
+        return f"{self.features}, {self.regime}, {self.way}-way {self.shot}-shot"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """One method on the tasks of a cell: mean accuracy (0 to 1), half its 95 % interval, processor time of a task."""
+
+    method: str
+    accuracy: float
+    ci95: float
+    seconds_per_task: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellResult:
+    """All methods on the same tasks of one cell.
+
+    Parameters
+    ----------
+    cell : Cell
+    tasks, redrawn_tasks : int
+        Tasks used, and those whose class shares had to be drawn again to fit the class sizes.
+    scores : tuple of Score
+        In the order in which methods were asked for.
+    too_slow : mapping
+        Methods left out of this cell -> seconds they need for a task.
+    """
+
+    cell: Cell
+    tasks: int
+    redrawn_tasks: int
+    scores: tuple[Score, ...]
+    too_slow: Mapping[str, float]
+
+    def score(self, method: str) -> Score | None:
+        """The score of ``method``, or None where it was left out."""
+        return next((score for score in self.scores if score.method == method), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """A cell that cannot be run on its features, and why."""
+
+    cell: Cell
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegimeTable:
+    """Cells finished so far, and what is needed to repeat them.
+
+    Parameters
+    ----------
+    arguments : mapping
+        What every cell depends on; a table is continued only with the same.
+    features : mapping
+        Source -> `FeatureBank.content_hash`.
+    results : tuple of CellResult
+    left_out : tuple of LeftOut
+    command : str
+        The command line, or an empty text for a run from Python.
+    complete : bool
+        Whether the last run over the table came to its end.
+    version, created, machine
+        Of marginshot, in UTC, and the computer with its library versions.
+    """
+
+    arguments: Mapping[str, Any]
+    features: Mapping[str, str]
+    results: tuple[CellResult, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    command: str = ""
+    complete: bool = False
+    version: str = field(default_factory=lambda: version("marginshot"))
+    created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    machine: Mapping[str, str] = field(default_factory=lambda: describe_machine())
+
+    def cells(self) -> set[Cell]:
+        """Cells that need no more work."""
+        return {result.cell for result in self.results} | {entry.cell for entry in self.left_out}
+
+    def add(self, entry: CellResult | LeftOut) -> RegimeTable:
+        """The table with one more cell."""
+        if isinstance(entry, CellResult):
+            return replace(self, results=(*self.results, entry))
+        return replace(self, left_out=(*self.left_out, entry))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write JSON to ``path``."""
+        content = json.dumps({"format": FORMAT, **asdict(self)}, indent=1, allow_nan=False)
+        with atomic_path(path) as temporary:
+            temporary.write_text(content + "\n", encoding="utf-8")
+
+    def save_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write one row per cell and method to ``path``; accuracies are shares of 1."""
+        with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(CSV_COLUMNS)
+            for result in self.results:
+                cell = result.cell
+                for score in result.scores:
+                    asked = (cell.features, cell.regime, cell.way, cell.shot, score.method)
+                    found = (score.accuracy, score.ci95, round(1000 * score.seconds_per_task, 4))
+                    writer.writerow((*asked, result.tasks, result.redrawn_tasks, *found))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> RegimeTable:
+        """Read what `save` wrote."""
+        target = Path(path)
+        try:
+            content = json.loads(target.read_text(encoding="utf-8"))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{target.name} is not a table of regimes: {error}.") from error
+        if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
+            raise ValueError(f"{target.name} was not written by `marginshot regimes`: no format {FORMAT!r} in it.")
+        results = tuple(_read_result(entry) for entry in content.pop("results"))
+        left_out = tuple(LeftOut(cell=Cell(**entry["cell"]), reason=entry["reason"]) for entry in content["left_out"])
+        return cls(**(content | {"results": results, "left_out": left_out}))
+
+
+def _read_result(entry: dict[str, Any]) -> CellResult:
+    scores = tuple(Score(**score) for score in entry["scores"])
+    return CellResult(**(entry | {"cell": Cell(**entry["cell"]), "scores": scores}))

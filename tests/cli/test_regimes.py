@@ -1,0 +1,235 @@
+"""``marginshot regimes`` from the command line to its files, interrupted, continued and misused."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from marginshot.evaluation.regime_table import RegimeTable
+
+METHODS = ("--methods", "simpleshot,protonet,fs-mmc", "--of", "simpleshot")
+QUICK = (*METHODS, "--way", 2, "--way", 3, "--shot", 1, "--shot", 2, "--query", 5, "--max-tasks", 20)
+N_CELLS = 3 * 2 * 2  # features have eight classes: three regimes of the four have room with so few ways
+
+
+@pytest.fixture
+def features(cli) -> str:
+    """Eight clusters that overlap."""
+    rng = np.random.default_rng(7)
+    y = np.repeat(np.arange(8), 30)
+    np.savez("clusters.npz", X=rng.normal(size=(8, 6))[y] + rng.normal(size=(240, 6)), y=y)
+    return "clusters.npz"
+
+
+def read_csv(folder: str = "regimes") -> list[dict[str, str]]:
+    with Path(folder, "regimes.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def without_times(table: RegimeTable) -> list[tuple]:
+    return [
+        (r.cell, r.tasks, r.redrawn_tasks, [(s.method, s.accuracy, s.ci95) for s in r.scores]) for r in table.results
+    ]
+
+
+def test_the_whole_way(cli, features):
+    outcome = cli("regimes", features, *QUICK)
+    assert outcome.code == 0
+    assert sorted(path.name for path in Path("regimes").iterdir()) == [
+        f"regimes.{s}" for s in ("csv", "json", "png", "svg")
+    ]
+    assert "clusters.npz, balanced, 2-way 1-shot: 20 tasks; simpleshot" in outcome.err
+    assert "Left out 4 cells: with 5 classes present, all of so few classes would be." in outcome.err
+    assert outcome.err.endswith("Table and heat map written to regimes\n")
+    table = RegimeTable.load("regimes/regimes.json")
+    assert table.complete
+    assert len(table.results) == N_CELLS
+    assert len(table.left_out) == 4
+    rows = read_csv()
+    assert len(rows) == 3 * N_CELLS
+    assert {row["regime"] for row in rows} == {"balanced", "dirichlet-2", "dirichlet-0.5"}
+    assert all(int(row["tasks"]) == 20 and float(row["ms_per_task"]) > 0 for row in rows)
+    with Image.open("regimes/regimes.png") as picture:
+        assert picture.width > 800
+    assert Path("regimes/regimes.svg").read_text().count("-way<") == 2
+
+
+@pytest.mark.parametrize("of", ["simpleshot", "protonet"])
+@pytest.mark.parametrize("interval", [1, 8])
+def test_summary_agrees_with_the_csv(cli, features, of, interval):
+    outcome = cli("regimes", features, *QUICK, "--of", of, "--interval", interval, "--max-tasks", 60)
+    cells: dict[tuple[str, ...], dict[str, tuple[float, float]]] = {}
+    for row in read_csv():
+        key = (row["features"], row["regime"], row["way"], row["shot"])
+        cells.setdefault(key, {})[row["method"]] = (float(row["accuracy"]), float(row["ci95"]))
+    held = sum(
+        scores[of][0] + scores[of][1] >= max(mean for method, (mean, _) in scores.items() if method != of)
+        for scores in cells.values()
+    )
+    assert f"{of}: first or within its interval in {held} of {len(cells)} cells;" in outcome.out
+    counted = [tuple(map(int, found)) for found in re.findall(r"(\d+) of (\d+)  ", outcome.out)]
+    assert (sum(part for part, _ in counted), sum(whole for _, whole in counted)) == (held, len(cells))
+    gap = min(scores[of][0] - scores["fs-mmc"][0] for scores in cells.values())
+    told = f"more than {-100 * gap:.2f} points below" if gap < 0 else "never below fs-mmc"
+    assert told in outcome.out
+
+
+def test_workers_do_not_change_the_table(cli, features):
+    for jobs in (1, 2):
+        assert cli("regimes", features, *QUICK, "-j", jobs, "--out", f"with-{jobs}").code == 0
+    one, two = (RegimeTable.load(f"with-{jobs}/regimes.json") for jobs in (1, 2))
+    assert without_times(one) == without_times(two)
+
+
+def test_interrupted_between_cells_and_resumed(cli, fails, features, monkeypatch):
+    assert cli("regimes", features, *QUICK, "--out", "whole").code == 0
+    command = ("regimes", features, *QUICK)
+    saved = []
+
+    def stop_after_five_cells(table: RegimeTable, path: Path) -> None:
+        save(table, path)
+        saved.append(path)
+        if len(saved) == 6:  # the first is of the empty table
+            raise KeyboardInterrupt
+
+    save = RegimeTable.save
+    with monkeypatch.context() as patch:
+        patch.setattr(RegimeTable, "save", stop_after_five_cells)
+        stopped = cli(*command)
+    assert stopped.code == 130
+    assert "Interrupted. What is finished is in regimes: repeat the command with --resume" in stopped.err
+    assert "of 5 cells" in stopped.out
+    assert not RegimeTable.load("regimes/regimes.json").complete
+    assert len(read_csv()) == 15
+
+    assert "regimes.json holds finished cells. Keep them with --resume, or start over" in fails(*command)
+    assert "made with other seed" in fails(*command, "--resume", "--seed", 1)
+    resumed = cli(*command, "--resume")
+    assert resumed.code == 0
+    assert resumed.err.count(" tasks; ") == N_CELLS - 5
+    whole, again = (RegimeTable.load(f"{folder}/regimes.json") for folder in ("whole", "regimes"))
+    assert without_times(whole) == without_times(again)
+    assert again.complete
+
+
+def test_resume_draws_again_for_another_method_and_adds_cells(cli, features):
+    assert cli("regimes", features, *QUICK, "--way", 2).code == 0
+    drawn = Path("regimes/regimes.svg").read_text()
+    other = cli("regimes", features, *QUICK, "--of", "fs-mmc", "--resume")
+    assert "fs-mmc: first or within" in other.out
+    assert " tasks; " not in other.err
+    assert Path("regimes/regimes.svg").read_text() != drawn
+    more = cli("regimes", features, *QUICK, "--way", 6, "--regime", "present-5", "--resume")
+    assert more.err.count(" tasks; ") == 2
+    assert len(RegimeTable.load("regimes/regimes.json").results) == N_CELLS + 2
+
+
+def test_killed_and_resumed(cli, features, tmp_path):
+    """No time to say goodbye: what was written before the kill is whole and is used."""
+    arguments = ["regimes", features, *METHODS, "--interval", "2", "--query", "5"]
+    arguments += ["--way", "2", "--regime", "balanced"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "marginshot", *arguments], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    for line in process.stderr:
+        if " tasks; " in line:
+            break
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    kept = RegimeTable.load("regimes/regimes.json")
+    assert 1 <= len(kept.results) <= 4
+    resumed = cli(*arguments, "--resume")
+    assert resumed.code == 0
+    table = RegimeTable.load("regimes/regimes.json")
+    assert table.results[: len(kept.results)] == kept.results
+    assert len(table.results) == 4
+
+
+def test_ctrl_c_inside_a_cell(features, tmp_path):
+    arguments = ["regimes", features, *METHODS, "--interval", "0.01", "--max-tasks", "1000000", "--query", "5"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "marginshot", *arguments, "--way", "2", "--budget", "100000", "-j", "2"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 90
+    while not (tmp_path / "regimes").exists() and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.05)
+    time.sleep(1.0)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert "No cell compares simpleshot with another method." in out
+    assert "Interrupted before any cell was finished." in err
+
+
+def test_started_over_with_force(cli, features):
+    assert cli("regimes", features, *QUICK).code == 0
+    assert cli("regimes", features, *QUICK, "--way", 2, "--seed", 3, "--force").code == 0
+    assert RegimeTable.load("regimes/regimes.json").arguments["seed"] == 3
+
+
+def test_files_of_others_are_left_alone(cli, fails, features):
+    Path("regimes").mkdir()
+    Path("regimes/regimes.csv").write_text("my numbers\n")
+    message = fails("regimes", features, *QUICK)
+    assert "regimes.csv exists and was not written by this command. Use --force" in message
+    Path("regimes/regimes.json").write_text(json.dumps({"mine": True}))
+    assert "regimes.json exists and was not written by this command" in fails("regimes", features, *QUICK, "--resume")
+    assert cli("regimes", features, *QUICK, "--force").code == 0
+
+
+def test_config_makes_variants(cli, features):
+    Path("my.toml").write_text('[methods.strong]\nmethod = "simpleshot"\n')
+    outcome = cli("regimes", features, *QUICK, "--methods", "strong,protonet", "--of", "strong", "--config", "my.toml")
+    assert outcome.code == 0
+    assert {row["method"] for row in read_csv()} == {"strong", "protonet"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.npz"], "No features at 'nowhere.npz'"),
+        (["digits", "--regime", "skewed"], "'skewed' is no regime. Give balanced, dirichlet-A"),
+        (["digits", "--regime", "dirichlet-0"], "'dirichlet-0' is no regime"),
+        (["digits", "--regime", "present-0"], "'present-0' is no regime"),
+        (["digits", "--way", 1], "n_way must be at least 2; got 1"),
+        (["digits", "--shot", 0], "n_shot must be at least 1; got 0"),
+        (["digits", "--shot", "1-5"], "Invalid value for '--shot'"),
+        (["digits", "--query", 0], "n_query_per_class must be at least 1; got 0"),
+        (["digits", "--interval", 0], "The interval must lie between 0 and 100 points; got 0"),
+        (["digits", "--max-tasks", 1], "at least 2 tasks; got 1"),
+        (["digits", "--budget", 0], "The budget must be a positive number of seconds; got 0"),
+        (["digits", "--seed", -1], "seed must be at least 0; got -1"),
+        (["digits", "-j", 0], "workers are at least 1, or -1 for all cores; got 0"),
+        (["digits", "--methods", "fs-tmcc,fs-mmc"], "did you mean 'fs-tmmc'?"),
+        (["digits", "--methods", "fs-mmc,ridge"], "fs-tmmc-auto must be one of at least two --methods; got fs-mmc"),
+        (["digits", "--methods", "fs-tmmc-auto"], "must be one of at least two --methods; got fs-tmmc-auto"),
+        (["digits", "digits"], "Two sets of features are called 'digits'"),
+        (["digits", "--out", "no/such/folder"], "there is no folder no/such"),
+        (["digits", "--resume", "--force"], "give one of them"),
+        ([], "Missing argument"),
+    ],
+)
+def test_mistakes_get_one_line(fails, arguments, message):
+    assert message in fails("regimes", *arguments)
+
+
+def test_out_is_a_file(fails):
+    Path("regimes").write_text("mine")
+    assert "Cannot write to regimes: it is a file. Give the name of a folder." in fails("regimes", "digits")
