@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
+from marginshot.labelling.sketch import sketch
+from marginshot.transforms import CentreAndNormalise
+
 Array = NDArray[np.float64]
 
 
@@ -36,14 +39,15 @@ def suggest_rows(
     if n_clusters == 0:
         return np.empty(0, dtype=np.int64)
     doubt = doubts(probabilities[unlabelled])
-    rows = _unit(X[unlabelled] - X.mean(axis=0))
+    rows = sketch(CentreAndNormalise().fit_transform(X))[unlabelled]
     # Copies of one item are one point to k-means, which warns when it finds fewer points than clusters.
     n_points = len(np.unique(rows, axis=0)) if n_clusters > len(rows) // 2 else n_clusters
     with threadpool_limits(1):
         means = KMeans(min(n_clusters, n_points), n_init=2, random_state=0).fit(rows, sample_weight=doubt)
     nearest, mass = _representatives(rows, means.labels_, means.cluster_centers_, doubt)
     picks = nearest[np.argsort(-mass, kind="stable")]
-    rest = np.setdiff1d(np.argsort(-doubt, kind="stable"), picks)
+    by_doubt = np.argsort(-doubt, kind="stable")
+    rest = by_doubt[~np.isin(by_doubt, picks)]
     return unlabelled[np.concatenate((picks, rest[: n_clusters - len(picks)]))]
 
 
@@ -64,8 +68,3 @@ def _representatives(
         nearest.append(int(own[np.argmin(distances)]))
         mass.append(float(doubt[own].sum()))
     return np.array(nearest, dtype=np.int64), np.array(mass)
-
-
-def _unit(rows: NDArray[np.floating]) -> NDArray[np.floating]:
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.where(lengths > 0, lengths, 1.0))
