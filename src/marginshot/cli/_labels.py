@@ -276,6 +276,7 @@ def _report_transfer(action: Action, done: Done) -> None:
 
 def report(labelling: Labelling, outputs: Outputs | None, *, as_json: bool) -> None:
     """The summary: items per class to stdout, everything else to stderr."""
+    from marginshot.labelling.exports import Export, how_to_open
     from marginshot.reporting.grid import Cell, Grid
 
     rows = labelling.rows
@@ -310,3 +311,5 @@ def report(labelling: Labelling, outputs: Outputs | None, *, as_json: bool) -> N
             say(f"Gallery: {outputs.beside('gallery.html')}")
         if outputs.suggest:
             say(f"Label these next: {outputs.beside('suggestions.csv')}")
+        for form in map(Export, outputs.exports):
+            say(f"Open in {form}: {how_to_open(form, labelling, outputs.folder, outputs.prefix)}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from marginshot.labelling.sketch import sketch
 from marginshot.neighbours import mean_of_rows, nearest_rows
@@ -99,7 +99,7 @@ def _low_bound(seen: Array, share: float) -> float:
     rank = share * (n + 1)
     if rank >= 1.0:
         return float(np.interp(rank, np.arange(1, n + 1), np.sort(seen)))
-    bound = seen.mean() + student.ppf(share, n - 1) * np.sqrt(1.0 + 1.0 / n) * seen.std(ddof=1)
+    bound = seen.mean() + stdtrit(n - 1, share) * np.sqrt(1.0 + 1.0 / n) * seen.std(ddof=1)
     return float(min(bound, seen.min()))
 
 
