@@ -1,12 +1,12 @@
 """What to label next: the unlabelled items whose labels would help most.
 
-At first, with fewer than two labels a class, the answers are too poor to say where they are wrong. Then the set is cut
-into groups, and the largest ones without a label are asked about, each by its most typical item (Hacohen, Dekel and
-Weinshall, "Active learning on a budget", ICML 2022).
+Doubt leads. Smallest margin alone picks the same doubtful corner again and again, so doubt is spread over the whole
+set: k-means with as many clusters as suggestions, every item weighted by its doubt, and from each cluster the item
+nearest to its centre. It stands for the doubtful ones around it.
 
-Later on doubt leads. Smallest margin alone picks the same doubtful corner again and again, so doubt is spread over the
-whole set: k-means with as many clusters as suggestions, every item weighted by its doubt, and from each cluster the
-item nearest to its centre. It stands for the doubtful ones around it.
+At first, with fewer than two labels a class, the answers are too poor to know where they are wrong. Then half of the
+suggestions do not depend on them: the set is cut into groups, and the largest ones without a label are asked about,
+each by its most typical item (Hacohen, Dekel and Weinshall, "Active learning on a budget", ICML 2022).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 Rows = NDArray[np.floating]
 Indices = NDArray[np.int64]
 
-#: Labels a class from which on doubt is worth following.
+#: Labels a class from which on doubt alone is followed.
 ENOUGH_LABELS = 2
 
 _N_NEIGHBORS = 10  # among which an item is typical
@@ -52,8 +52,10 @@ def suggest_rows(X: Rows, probabilities: Array, given: NDArray[np.int64], n_sugg
     rows = sketch(CentreAndNormalise().fit_transform(X))
     doubt = doubts(probabilities)
     few = np.sum(given >= 0) < ENOUGH_LABELS * probabilities.shape[1]
-    picks = _typical(rows, given, wanted) if few else _doubtful(rows, doubt, unlabelled, wanted)
-    by_doubt = unlabelled[np.argsort(-doubt[unlabelled], kind="stable")]
+    typical = _typical(rows, given, wanted)[: wanted // 2] if few else unlabelled[:0]
+    others = np.setdiff1d(unlabelled, typical)
+    picks = np.concatenate((typical, _doubtful(rows, doubt, others, wanted - len(typical))))
+    by_doubt = others[np.argsort(-doubt[others], kind="stable")]
     return np.concatenate((picks, by_doubt[~np.isin(by_doubt, picks)]))[:wanted]
 
 
