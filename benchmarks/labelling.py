@@ -2,18 +2,24 @@
 
     python benchmarks/labelling.py [--draws 50] [--photos ../shared/data/photos/photos.tar] [--only balanced,...]
 
-Prints Markdown tables. The photographs are encoded once (EfficientNet-lite0) and kept in the user's cache.
+Prints Markdown tables. The photographs are encoded once (EfficientNet-lite0) and kept in the user's cache. The part
+"folder" labels 1,000 and 5,000 larger pictures made from them, each in a process of its own.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import shutil
+import subprocess
+import sys
 import tarfile
 import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -80,14 +86,14 @@ LABELLERS: dict[str, Labeller] = {
 }
 
 
-def load_photos(photos: Path) -> tuple[NDArray[np.float32], NDArray[np.int64], dict[str, float]]:
-    """Embeddings, classes, and the seconds spent."""
+def load_photos(photos: Path) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Embeddings and classes."""
     with tempfile.TemporaryDirectory() as folder:
         with tarfile.open(photos) as archive:
             archive.extractall(folder, filter="data")
         embedded = embed(collect_unlabelled(Path(folder)), PictureEncoder(), open_store(True))
     names = [item.partition("/")[0] for item in embedded.collection.items]
-    return embedded.X, np.unique(names, return_inverse=True)[1].astype(np.int64), embedded.seconds
+    return embedded.X, np.unique(names, return_inverse=True)[1].astype(np.int64)
 
 
 def draw(y: NDArray[np.int64], n_shot: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -183,30 +189,97 @@ def foreign_items(X: NDArray[np.float32], y: NDArray[np.int64], draws: int) -> I
         yield f"{lose:.2f}", cells
 
 
-def times(X: NDArray[np.float32], y: NDArray[np.int64], seconds: dict[str, float]) -> Iterator[tuple[str, list[str]]]:
-    """Seconds of each part; the encoder's are those of this run, none if everything was in the cache."""
-    yield f"{len(X)} photographs: hashes and cache", [f"{seconds['cache']:.2f}"]
-    for part in ("loading", "reading", "encoder"):
-        yield f"{len(X)} photographs: {part}", [f"{seconds[part]:.2f}"]
+def times(X: NDArray[np.float32], y: NDArray[np.int64]) -> Iterator[tuple[str, list[str]]]:
+    """Seconds of labelling itself, by the clock and of the processor: labels, foreign items and 20 suggestions."""
     rng = np.random.default_rng(0)
-    for n_rows in (len(X), 5000):
-        picks = rng.integers(len(X), size=n_rows) if n_rows > len(X) else np.arange(len(X))
-        rows = X[picks] + rng.normal(0.0, 0.1 * X.std(), (n_rows, X.shape[1])).astype(np.float32)
+    for n_rows, width in ((len(X), X.shape[1]), (5000, 384), (5000, X.shape[1])):
+        directions = rng.standard_normal((X.shape[1], width), dtype=np.float32) / np.sqrt(np.float32(width))
+        picks = rng.integers(len(X), size=n_rows)
+        rows = (X - X.mean(axis=0))[picks] @ directions if width < X.shape[1] else X[picks]
+        rows = rows + rng.normal(0.0, 0.5 * X.std(), rows.shape).astype(np.float32)
         given = draw(y[picks], 3, rng)
-        started = time.perf_counter()
-        label_rows(rows, given, [str(c) for c in range(8)], LabelSettings(suggest=20))
-        yield f"{n_rows} items: labelling, foreign items and 20 suggestions", [f"{time.perf_counter() - started:.2f}"]
+        measured = []
+        for _ in range(5):
+            started = time.perf_counter(), time.process_time()
+            label_rows(rows, given, [str(c) for c in range(8)], LabelSettings(suggest=20))
+            measured.append((time.perf_counter() - started[0], time.process_time() - started[1]))
+        yield f"{n_rows:,} items, {width} features", [f"{value:.2f}" for value in np.median(measured, axis=0)]
+
+
+def make_folder(photos: Path, place: Path, n_pictures: int) -> None:
+    """``photos/`` with ``n_pictures`` JPEGs of 224 to 640 pixels and ``examples/`` with three a class.
+
+    Each is a part of one of the photographs, perhaps mirrored, enlarged: many bytes to read and decode, no two alike.
+    """
+    from PIL import Image, ImageOps
+
+    with tarfile.open(photos) as archive:
+        archive.extractall(place / "originals", filter="data")
+    originals = sorted((place / "originals").rglob("*.jpg"))
+    rng = np.random.default_rng(0)
+    order = rng.permutation(len(originals))
+    seen = dict.fromkeys(sorted({path.parent.name for path in originals}), 0)
+    for number in range(n_pictures):
+        path = originals[order[number % len(order)]]
+        with Image.open(path) as image:
+            side = int(rng.integers(48, 65))
+            left, top = (int(value) for value in rng.integers(0, 65 - side, size=2))
+            part = image.convert("RGB").crop((left, top, left + side, top + side))
+        size = tuple(int(value) for value in rng.integers(224, 641, size=2))
+        part = (ImageOps.mirror(part) if rng.random() < 0.5 else part).resize(size, Image.Resampling.BICUBIC)
+        name, seen[path.parent.name] = path.parent.name, seen[path.parent.name] + 1
+        folder = place / "examples" / name if seen[name] <= 3 else place / "photos"
+        folder.mkdir(parents=True, exist_ok=True)
+        part.save(folder / f"{name}-{number:05d}.jpg", quality=90)
+
+
+def add_examples(place: Path) -> None:
+    """One more example of two classes, copied from the folder, as a user would."""
+    for folder in sorted((place / "examples").iterdir())[:2]:
+        shutil.copy(next(iter(sorted((place / "photos").glob(f"{folder.name}-*.jpg")))), folder)
+
+
+def label_folder(place: Path) -> tuple[dict[str, float], float, float]:
+    """`marginshot label` in a process of its own: seconds of its parts, of all, and the peak of its memory in MB."""
+    options = {"--examples": "examples", "--out": "labelled", "--cache": "cache", "--suggest": "20", "--format": "json"}
+    code = (
+        "import resource, sys\nfrom marginshot.cli.app import main\n"
+        "try:\n    main(sys.argv[1:])\n"
+        "finally:\n    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)\n"
+    )
+    started = time.perf_counter()
+    command = [sys.executable, "-c", code, "label", "photos", *chain.from_iterable(options.items())]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
+    total = time.perf_counter() - started
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return json.loads(done.stdout)["seconds"], total, int(done.stderr.split()[-1]) / 1024
+
+
+def folders(photos: Path, sizes: list[int]) -> Iterator[tuple[str, list[str]]]:
+    """The whole command on folders of pictures, with an empty cache and again with two more examples."""
+    for n_pictures in sizes:
+        with tempfile.TemporaryDirectory() as name:
+            place = Path(name)
+            make_folder(photos, place, n_pictures)
+            for run in ("first run", "two more examples"):
+                seconds, total, memory = label_folder(place)
+                parts = [seconds[part] for part in ("cache", "loading", "reading", "encoder", "labelling")]
+                shares = [f"{value:.1f} ({value / total:.0%})" for value in (*parts, total - sum(parts))]
+                yield f"{n_pictures:,} pictures, {run}", [*shares, f"{total:.1f}", f"{memory:.0f}"]
+                add_examples(place)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=50)
     parser.add_argument("--photos", type=Path, default=SHARED / "photos" / "photos.tar")
-    parser.add_argument("--only", default="balanced,unbalanced,suggest,foreign,time")
+    parser.add_argument("--only", default="balanced,unbalanced,suggest,foreign,time,folder")
+    parser.add_argument("--pictures", default="1000,5000", help="sizes of the folders")
     arguments = parser.parse_args()
     wanted = arguments.only.split(",")
     warnings.simplefilter("ignore")  # scikit-learn's and ours about convergence, thousands of times
-    X, y, seconds = load_photos(arguments.photos)
+    X, y = load_photos(arguments.photos)
     shots = [f"{n} example{'s' if n > 1 else ''} a class" for n in SHOTS]
     if "balanced" in wanted:
         print("## 8 classes x 60 photographs\n")
@@ -223,8 +296,13 @@ def main() -> None:
         print("## Two classes without examples: % of their items found / % of the others lost\n")
         print_table(["--lose", *shots], foreign_items(X, y, arguments.draws))
     if "time" in wanted:
-        print("## Seconds\n")
-        print_table(["part", "s"], times(X, y, seconds))
+        print("## Labelling itself: labels, foreign items, 20 suggestions\n")
+        print_table(["", "seconds", "processor seconds"], times(X, y))
+    if "folder" in wanted:
+        print("## Seconds of `marginshot label`\n")
+        headers = ["hashes, cache", "loading", "reading", "encoder", "labelling", "start, gallery", "all", "peak, MB"]
+        sizes = [int(size) for size in arguments.pictures.split(",")]
+        print_table(["", *headers], folders(arguments.photos, sizes))
 
 
 if __name__ == "__main__":

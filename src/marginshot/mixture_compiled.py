@@ -15,7 +15,7 @@ from marginshot.kernels.exponentials_compiled import decay
 from marginshot.mixture import (
     DIMENSIONS_TO_SHARPNESS,
     FREE_ROUNDS,
-    HEAD_START,
+    LEAST_HEAD_START,
     LEAST_SHARE,
     ROUNDS,
     SHARE_STEPS,
@@ -163,7 +163,8 @@ def _scale(centre: NDArray[np.float32], product: NDArray[np.float32], beta: floa
 def _evidence_of_counts(shares: Array, n_query: int) -> float:
     """How much the counts speak for unequal classes: flat Dirichlet against equal parts, less the head start."""
     n_classes = shares.shape[0]
-    value = math.lgamma(n_classes) - math.lgamma(n_query + n_classes) + math.lgamma(n_query + 1.0) - HEAD_START
+    value = math.lgamma(n_classes) - math.lgamma(n_query + n_classes) + math.lgamma(n_query + 1.0)
+    value -= max(LEAST_HEAD_START, n_classes - 1.0)
     for c in range(n_classes):
         value += math.lgamma(n_query * shares[c] + 1.0) - math.lgamma(n_query / n_classes + 1.0)
     return value

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import pytest
 Image = pytest.importorskip("PIL.Image", reason="pictures need the extra vision")
 
 from marginshot.labelling import label_images  # noqa: E402
-from marginshot.labelling.exports import Export, write_export  # noqa: E402
+from marginshot.labelling.exports import Export, how_to_open, write_export  # noqa: E402
 from marginshot.labelling.pictures import UnreadableItemError, read_picture, thumbnail_uri  # noqa: E402
 
 
@@ -82,6 +83,24 @@ def test_function_gallery_and_exports(workplace, encoded, tmp_path):
         assert Path(path).is_file()
         if "script" not in path:
             assert labels["labels"][key]["label"] == Path(path).name.partition("-")[0]
+
+
+def test_label_studio_is_given_addresses_it_serves(workplace, encoded, tmp_path):
+    (workplace / "photos" / "red-2.png").rename(workplace / "photos" / "100 % & more?.png")
+    result = label_images("photos", "examples", reject=True)
+    write_export(result, Export.LABEL_STUDIO, tmp_path)
+    tasks = json.loads((tmp_path / "label-studio.json").read_text(encoding="utf-8"))
+    for task, row in zip(tasks, result.rows.tolist(), strict=True):
+        address = urlsplit(task["data"]["image"])
+        assert address.path == "/data/local-files/"
+        assert Path("/", parse_qs(address.query)["d"][0]) == Path(result.collection.contents[row]).resolve()
+
+
+def test_how_to_open_an_export(workplace, encoded):
+    result = label_images("photos", "examples")
+    assert how_to_open(Export.BULK, result, Path("out")) == "bulk image out/bulk.csv"
+    assert 'data_path="data.json"' in how_to_open(Export.FIFTYONE, result, Path("out"))
+    assert "out/label-studio.xml" in how_to_open(Export.LABEL_STUDIO, result, Path("out"))
 
 
 def test_a_copy_of_an_example_counts_once(workplace, encoded):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from marginshot.cli._errors import INTERRUPTED
 from marginshot.cli._output import check_outputs, emit, emit_grid, progress_bar, say
 
 if TYPE_CHECKING:
@@ -137,6 +139,16 @@ class Outputs:
         if store is not None:
             for path in self.paths():
                 store.mark_output(path)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C end the command with a word about what is kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say("Interrupted. Finished embeddings and files are kept; run the same command again to go on.")
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def open_cache(folder: Path | None, megabytes: int, *, use: bool) -> Store | None:
@@ -276,6 +288,7 @@ def _report_transfer(action: Action, done: Done) -> None:
 
 def report(labelling: Labelling, outputs: Outputs | None, *, as_json: bool) -> None:
     """The summary: items per class to stdout, everything else to stderr."""
+    from marginshot.labelling.exports import Export, how_to_open
     from marginshot.reporting.grid import Cell, Grid
 
     rows = labelling.rows
@@ -310,3 +323,5 @@ def report(labelling: Labelling, outputs: Outputs | None, *, as_json: bool) -> N
             say(f"Gallery: {outputs.beside('gallery.html')}")
         if outputs.suggest:
             say(f"Label these next: {outputs.beside('suggestions.csv')}")
+        for form in map(Export, outputs.exports):
+            say(f"Open in {form}: {how_to_open(form, labelling, outputs.folder, outputs.prefix)}")

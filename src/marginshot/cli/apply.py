@@ -59,11 +59,12 @@ def command(
         outputs.check(source, store, force=force)
     collection = _collect(opened, text, out, action)
     encoder = _encoder(loaded, collection, device)
-    with progress_bar("items") as on_progress:
-        labelling = apply_model(loaded, collection, encoder, store, reject=reject, on_progress=on_progress)
-    _labels.finish(
-        labelling, opened, outputs, store, action=action, dry_run=dry_run, as_json=form is label.SummaryFormat.JSON
-    )
+    with _labels.interruptible():
+        with progress_bar("items") as on_progress:
+            labelling = apply_model(loaded, collection, encoder, store, reject=reject, on_progress=on_progress)
+        _labels.finish(
+            labelling, opened, outputs, store, action=action, dry_run=dry_run, as_json=form is label.SummaryFormat.JSON
+        )
 
 
 def _open(source: Path, column: str | None) -> _labels.Source:

@@ -109,11 +109,12 @@ def command(
         outputs.check(source, store, force=force)
     collection = _collect(opened, text, examples or [], out, action)
     chosen = _labels.make_encoder(collection, encoder, device)
-    with progress_bar("items") as on_progress:
-        labelling = label_collection(collection, chosen, store, settings, on_progress)
-    _labels.finish(
-        labelling, opened, outputs, store, action=action, dry_run=dry_run, as_json=form is SummaryFormat.JSON
-    )
+    with _labels.interruptible():
+        with progress_bar("items") as on_progress:
+            labelling = label_collection(collection, chosen, store, settings, on_progress)
+        _labels.finish(
+            labelling, opened, outputs, store, action=action, dry_run=dry_run, as_json=form is SummaryFormat.JSON
+        )
 
 
 def _collect(

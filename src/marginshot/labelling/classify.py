@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,17 +78,17 @@ class Answers:
     foreign: NDArray[np.bool_]
     suggested: tuple[int, ...] = ()
 
-    @property
+    @cached_property
     def best(self) -> NDArray[np.int64]:
         """Index of the most probable class of each row, (n_rows,)."""
         return self.probabilities.argmax(axis=1)
 
-    @property
+    @cached_property
     def runner_up(self) -> NDArray[np.int64]:
         """Index of the second most probable class of each row, (n_rows,)."""
         return np.argsort(-self.probabilities, axis=1, kind="stable")[:, 1]
 
-    @property
+    @cached_property
     def close(self) -> NDArray[np.bool_]:
         """Rows, (n_rows,), whose runner-up is more than half as probable as their label."""
         ordered = np.sort(self.probabilities, axis=1)

@@ -91,11 +91,15 @@ def _content_keys(collection: Collection, encoder: ItemEncoder) -> tuple[dict[in
     """Hash of each row's content, and what was wrong with those that cannot even be opened."""
     keys: dict[int, str] = {}
     problems: dict[str, str] = {}
-    for row, content in enumerate(collection.contents):
+    for row, (item, content) in enumerate(zip(collection.items, collection.contents, strict=True)):
+        shown = item.encode("utf-8", "backslashreplace").decode()
+        if shown != item:
+            problems[shown] = "has a name that is not UTF-8 and cannot be written to a table; rename it"
+            continue
         try:
             keys[row] = encoder.content_key(content)
         except OSError as error:
-            problems[collection.items[row]] = f"cannot be opened ({error.strerror})"
+            problems[item] = f"cannot be opened ({error.strerror})"
     return keys, problems
 
 

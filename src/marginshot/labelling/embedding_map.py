@@ -8,6 +8,8 @@ from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 from threadpoolctl import threadpool_limits
 
+from marginshot.transforms import CentreAndNormalise
+
 #: t-SNE is drawn for this many rows; the others are placed beside their nearest neighbours among them.
 LARGEST_MAP = 1_000
 
@@ -17,9 +19,7 @@ _N_NEIGHBORS = 3
 
 def embedding_map(X: NDArray[np.floating]) -> NDArray[np.float64]:
     """Rows (n_rows, n_features) -> points (n_rows, 2) in 0..1; the same points for the same rows."""
-    rows = X - X.mean(axis=0)
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    rows = rows / np.where(lengths > 0, lengths, 1.0)
+    rows = CentreAndNormalise().fit_transform(X)
     if len(rows) < 5:
         return _scaled(np.pad(rows, ((0, 0), (0, 2)))[:, :2].astype(np.float64))
     reduced = PCA(min(_N_COMPONENTS, *rows.shape), random_state=0).fit_transform(rows)

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
+from xml.sax.saxutils import quoteattr
 
 from marginshot._files import atomic_path
 from marginshot.labelling.embedding_map import embedding_map
@@ -32,6 +34,20 @@ def write_export(labelling: Labelling, form: Export, out: Path, prefix: str = ""
     _WRITERS[form](labelling, export_paths(form, out, prefix))
 
 
+def how_to_open(form: Export, labelling: Labelling, out: Path, prefix: str = "") -> str:
+    """One line for the user who has the tool."""
+    first = export_paths(form, out, prefix)[0]
+    if form is Export.FIFTYONE:
+        # FiftyOne looks for a folder `data` unless told that there is a manifest.
+        return (
+            f"fiftyone.Dataset.from_dir({str(first.parent)!r}, "
+            f'fiftyone.types.FiftyOneImageClassificationDataset, data_path="{first.name}")'
+        )
+    if form is Export.BULK:
+        return f"bulk {'image' if labelling.collection.kind == 'picture' else 'text'} {first}"
+    return f"import {first} into a project with the labelling configuration {first.with_suffix('.xml')}"
+
+
 def _write_label_studio(labelling: Labelling, paths: list[Path]) -> None:
     """Tasks with predictions, and the labelling configuration they fit."""
     kind = "image" if labelling.collection.kind == "picture" else "text"
@@ -42,10 +58,11 @@ def _write_label_studio(labelling: Labelling, paths: list[Path]) -> None:
             value = {"choices": [labelling.labels[row]]}
             result = [{"from_name": "label", "to_name": kind, "type": "choices", "value": value}]
         prediction = {"model_version": "marginshot", "score": labelling.probabilities[row], "result": result}
-        tasks.append({"data": {kind: _shown_content(labelling, row)}, "predictions": [prediction]})
+        content = _shown_content(labelling, row)
+        tasks.append({"data": {kind: _served(content) if kind == "image" else content}, "predictions": [prediction]})
     _write_json(tasks, paths[0])
     tag = "Image" if kind == "image" else "Text"
-    choices = "".join(f"    <Choice value={_quoted(name)}/>\n" for name in labelling.classes)
+    choices = "".join(f"    <Choice value={quoteattr(name)}/>\n" for name in labelling.classes)
     config = (
         f'<View>\n  <{tag} name="{kind}" value="${kind}"/>\n'
         f'  <Choices name="label" toName="{kind}" choice="single">\n{choices}  </Choices>\n</View>\n'
@@ -94,15 +111,15 @@ def _shown_content(labelling: Labelling, row: int) -> str:
     return str(collection.contents[row]) if collection.kind == "text" else collection.items[row]
 
 
+def _served(path: str) -> str:
+    """The address under which Label Studio serves a file of its own machine, its document root being ``/``."""
+    below_root = Path(path).relative_to(Path(path).anchor)
+    return f"/data/local-files/?d={quote(below_root.as_posix())}"
+
+
 def _write_json(content: Any, path: Path) -> None:
     with atomic_path(path) as temporary:
         temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
-
-
-def _quoted(name: str) -> str:
-    from xml.sax.saxutils import quoteattr
-
-    return quoteattr(name)
 
 
 _FILES: dict[Export, tuple[str, ...]] = {

@@ -83,8 +83,11 @@ def _find_pictures(root: Path, leave_out: Iterable[Path]) -> Iterable[Path]:
         here = Path(folder)
         children[:] = sorted(c for c in children if not c.startswith(".") and (here / c).resolve() not in skipped)
         for name in sorted(files):
-            if not name.startswith(".") and Path(name).suffix.lower() in PICTURE_SUFFIXES:
-                yield here / name
+            path = here / name
+            wanted = not name.startswith(".") and path.suffix.lower() in PICTURE_SUFFIXES
+            # A link to nowhere is reported when it is to be opened; a pipe or a device would never end.
+            if wanted and (path.is_file() or not path.exists()):
+                yield path
 
 
 def _own_classes(source: Path, leave_out: Iterable[Path]) -> list[Example]:
@@ -172,14 +175,14 @@ def _match(paths: Sequence[Path], examples: Sequence[Example]) -> tuple[list[str
             )
     # Only a file as long as an example can be one: the others need not be read for this.
     sizes = {example.path.stat().st_size for example in examples}
-    digests = [_digest(path) if path.stat().st_size in sizes else "" for path in paths]
+    digests = [_digest(path, sizes) for path in paths]
     labels = [by_content[digest].label if digest in by_content else "" for digest in digests]
     return labels, [example for digest, example in by_content.items() if digest not in set(digests)]
 
 
-def _digest(path: Path) -> str:
-    """Hash of a file; empty if it cannot be opened, which is reported when it is to be encoded."""
+def _digest(path: Path, sizes: set[int]) -> str:
+    """Hash of a file of one of these sizes; empty for others, and for those that cannot be opened, reported later."""
     try:
-        return file_digest(path)
+        return file_digest(path) if path.stat().st_size in sizes else ""
     except OSError:
         return ""

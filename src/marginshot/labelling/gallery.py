@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from numpy.typing import NDArray
 
 from marginshot._files import atomic_path
 from marginshot.labelling.embedding_map import embedding_map
@@ -47,10 +49,11 @@ def render_gallery(labelling: Labelling) -> str:
     }
     foreign = [row for row in rows.tolist() if labelling.answers.foreign[row]]
     counts = labelling.counts()
-    return (
-        _environment()
-        .get_template("gallery.html")
-        .render(
+    template = _environment().get_template("gallery.html")
+    # The map is computed beside the thumbnails; both take seconds, mostly outside Python.
+    with ThreadPoolExecutor(1) as thread:
+        points = thread.submit(embedding_map, labelling.X)
+        return template.render(
             kind=labelling.collection.kind,
             classes=[_describe_class(labelling, name, styles[name]) for name in labelling.classes],
             largest=max(counts.values(), default=0) or 1,
@@ -61,10 +64,9 @@ def render_gallery(labelling: Labelling) -> str:
             n_items=len(rows),
             n_given=int((labelling.answers.given >= 0).sum()),
             n_close=int(labelling.answers.close[rows].sum()),
-            points=_describe_map(labelling, styles),
+            points=_describe_map(labelling, points.result(), styles),
             styles=styles,
         )
-    )
 
 
 def render_table(labelling: Labelling) -> str:
@@ -137,8 +139,9 @@ def _describe(labelling: Labelling, row: int) -> dict[str, Any]:
     }
 
 
-def _describe_map(labelling: Labelling, styles: dict[str, dict[str, str]]) -> list[dict[str, Any]]:
-    points = embedding_map(labelling.X)
+def _describe_map(
+    labelling: Labelling, points: NDArray[np.float64], styles: dict[str, dict[str, str]]
+) -> list[dict[str, Any]]:
     suggested = set(labelling.answers.suggested)
     rows = np.arange(len(points))
     if len(rows) > LARGEST_MAP:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: What counts as a picture when a folder is searched.
 PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff", ".bmp", ".gif"})
 
-# JPEGs are decoded at a fraction of their size as long as this much remains, far more than encoders look at.
+# Pixels a side, far more than encoders look at.
 _ENOUGH_PIXELS = 1024
 
 
@@ -24,8 +24,11 @@ class UnreadableItemError(ValueError):
     """An item whose content cannot be used; it is reported and left out."""
 
 
-def read_picture(path: Path) -> Image.Image:
-    """The picture in RGB: turned as its EXIF tag says, grey widened, transparency on white, first frame only."""
+def read_picture(path: Path, enough: int = _ENOUGH_PIXELS) -> Image.Image:
+    """The picture in RGB: turned as its EXIF tag says, grey widened, transparency on white, first frame only.
+
+    JPEGs are decoded at a fraction of their size as long as ``enough`` pixels a side remain.
+    """
     from PIL import Image, ImageOps
 
     try:
@@ -33,7 +36,7 @@ def read_picture(path: Path) -> Image.Image:
             # Pillow warns about odd metadata and large pictures, then reads them well.
             warnings.simplefilter("ignore")
             with Image.open(path) as image:
-                image.draft(None, (_ENOUGH_PIXELS, _ENOUGH_PIXELS))
+                image.draft(None, (enough, enough))
                 image.load()
                 return _as_rgb(ImageOps.exif_transpose(image))
     except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
@@ -59,7 +62,7 @@ def _as_rgb(image: Image.Image) -> Image.Image:
 
 def thumbnail_uri(path: Path, side: int) -> str:
     """A small JPEG of the picture as a ``data:`` address, its longer side at most ``side`` pixels."""
-    image = read_picture(path)
+    image = read_picture(path, enough=side)
     image.thumbnail((side, side))
     buffer = io.BytesIO()
     image.save(buffer, "JPEG", quality=82)

@@ -12,7 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import stdtrit
+
+from marginshot.labelling.sketch import sketch
+from marginshot.neighbours import mean_of_rows, nearest_rows
+from marginshot.transforms import l2_normalize
 
 Array = NDArray[np.float32]  # half the time of float64, and cosines need no more
 
@@ -20,9 +24,6 @@ N_NEIGHBORS = 8
 
 #: Fewer left-out examples than this say nothing about the tail of a distribution.
 FEWEST_LEFT_OUT = 6
-
-_BLOCK = 512  # rows of the similarity matrix held at a time
-_SKETCH_SIZE = 128  # directions on which neighbours are searched
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Rejection:
 
     def foreign(self, X: NDArray[np.floating]) -> NDArray[np.bool_]:
         """Which of the rows (n_rows, n_features) look like none of the classes, (n_rows,)."""
-        return _likeness(_unit(X - self.mean), self.centres) < self.threshold
+        return _likeness(_unit_rows(X, self.mean), self.centres) < self.threshold
 
 
 def fit_rejection(
@@ -54,8 +55,9 @@ def fit_rejection(
     """The rule for new items, and which of the rows themselves are foreign, (n_rows,).
 
     The threshold is where a share ``lose`` of the known items would fall below it. What known items look like is
-    learned from the examples, each measured against the others of its class as if it were not one. With one example a
-    class there is nothing to measure; then the share ``lose`` of all unlabelled items least like any class is taken.
+    learned from the examples, each measured against the others of its class as if it were not one: see `_low_bound`.
+    With one example a class there is nothing to measure; then the share ``lose`` of all unlabelled items least like any
+    class is taken.
 
     Parameters
     ----------
@@ -69,9 +71,9 @@ def fit_rejection(
         Share of known items that may be lost.
     """
     mean = X.mean(axis=0, dtype=np.float64).astype(np.float32)
-    rows = _unit(X - mean)
+    rows = _unit_rows(X, mean)
     plain = Rejection(mean, _centres(rows, given, n_classes), _threshold(rows, given, n_classes, lose))
-    smooth = _unit(rows + _neighbour_means(rows))
+    smooth = _averaged_with_neighbours(rows)
     likeness = _likeness(smooth, _centres(smooth, given, n_classes))
     return plain, likeness < _threshold(smooth, given, n_classes, lose)
 
@@ -79,11 +81,26 @@ def fit_rejection(
 def _threshold(rows: Array, given: NDArray[np.int64], n_classes: int, lose: float) -> float:
     left_out = _left_out_likeness(rows, given, n_classes)
     if len(left_out) >= FEWEST_LEFT_OUT:
-        return float(left_out.mean() + norm.ppf(lose) * left_out.std())
+        return _low_bound(left_out, lose)
     unlabelled = rows[given < 0]
     if not len(unlabelled):
         return -1.0
     return float(np.quantile(_likeness(unlabelled, _centres(rows, given, n_classes)), lose))
+
+
+def _low_bound(seen: Array, share: float) -> float:
+    """The value below which the next one falls with probability ``share``, from the n values ``seen``.
+
+    A new value is as likely to fall into any of the n + 1 gaps between those seen, so the bound is the one of rank
+    share · (n + 1), whatever their distribution (a conformal quantile). Where that lies below the smallest, it is the
+    lower of the smallest and Student's prediction bound, mean + t √(1 + 1/n) s.
+    """
+    n = len(seen)
+    rank = share * (n + 1)
+    if rank >= 1.0:
+        return float(np.interp(rank, np.arange(1, n + 1), np.sort(seen)))
+    bound = seen.mean() + stdtrit(n - 1, share) * np.sqrt(1.0 + 1.0 / n) * seen.std(ddof=1)
+    return float(min(bound, seen.min()))
 
 
 def _left_out_likeness(rows: Array, given: NDArray[np.int64], n_classes: int) -> Array:
@@ -94,7 +111,7 @@ def _left_out_likeness(rows: Array, given: NDArray[np.int64], n_classes: int) ->
         own = rows[given == c]
         if len(own) < 2:
             continue
-        to_others = np.einsum("ij,ij->i", own, _unit(own.sum(axis=0) - own)) * _gain_of_one_more(own)
+        to_others = np.einsum("ij,ij->i", own, l2_normalize(own.sum(axis=0) - own)) * _gain_of_one_more(own)
         to_other_classes = (own @ np.delete(centres, c, axis=0).T).max(axis=1)
         found.extend(np.maximum(to_others, to_other_classes).tolist())
     return np.array(found, dtype=np.float32)
@@ -117,34 +134,16 @@ def _likeness(rows: Array, centres: Array) -> Array:
 
 
 def _centres(rows: Array, given: NDArray[np.int64], n_classes: int) -> Array:
-    return _unit(np.stack([rows[given == c].mean(axis=0) for c in range(n_classes)]))
+    return l2_normalize(np.stack([rows[given == c].mean(axis=0) for c in range(n_classes)]))
 
 
-def _neighbour_means(rows: Array) -> Array:
-    """Mean of each row's nearest neighbours, itself not counted, (n_rows, D); in blocks, so that memory stays flat."""
+def _averaged_with_neighbours(rows: Array) -> Array:
+    """Unit rows half themselves, half the mean of their nearest neighbours, (n_rows, D), of unit length again."""
     n_neighbors = min(N_NEIGHBORS, len(rows) - 1)
     if n_neighbors == 0:
         return rows
-    sketch = _sketch(rows)
-    means = np.empty_like(rows)
-    for start in range(0, len(rows), _BLOCK):
-        block = sketch[start : start + _BLOCK] @ sketch.T
-        own = np.arange(len(block))
-        block[own, start + own] = -np.inf
-        nearest = np.argpartition(-block, n_neighbors - 1, axis=1)[:, :n_neighbors]
-        means[start : start + _BLOCK] = rows[nearest].mean(axis=1)
-    return means
+    return l2_normalize(rows + mean_of_rows(rows, nearest_rows(sketch(rows), n_neighbors)))
 
 
-def _sketch(rows: Array) -> Array:
-    """Rows on random directions where they are long: enough to find neighbours, at a tenth of the cost."""
-    if rows.shape[1] <= _SKETCH_SIZE:
-        return rows
-    directions = np.random.default_rng(0).standard_normal((rows.shape[1], _SKETCH_SIZE), dtype=np.float32)
-    return _unit(rows @ directions)
-
-
-def _unit(rows: NDArray[np.floating]) -> Array:
-    """Rows scaled to unit length; zero rows stay zero."""
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return (rows / np.where(lengths > 0, lengths, 1.0)).astype(np.float32, copy=False)
+def _unit_rows(X: NDArray[np.floating], mean: Array) -> Array:
+    return l2_normalize((X - mean).astype(np.float32, copy=False))

@@ -23,6 +23,8 @@ TABLE_SUFFIXES = (*CSV_SUFFIXES, *PARQUET_SUFFIXES)
 
 EMBEDDING_COLUMN = "embedding"
 
+_UNKNOWN = frozenset({"-1", "nan", "NaN", "NULL", "<NA>"})
+
 
 @dataclass(frozen=True)
 class Table:
@@ -128,7 +130,7 @@ def stack_embeddings(values: Any, source: str) -> NDArray[np.float32]:
     try:
         X = np.asarray(values, dtype=np.float32)
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{source}: embeddings must be lists of numbers of one length ({error}).") from error
+        raise ValueError(f"{source}: embeddings must be lists of numbers of one length; {_odd_row(values)}.") from error
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(f"{source}: embeddings must have shape (rows, features), neither of them 0; got {X.shape}.")
     bad = np.flatnonzero(~np.isfinite(X).all(axis=1))
@@ -137,9 +139,20 @@ def stack_embeddings(values: Any, source: str) -> NDArray[np.float32]:
     return X
 
 
+def _odd_row(values: Sequence[Any]) -> str:
+    """What is wrong with the first row that is not like the first one."""
+    lengths = [len(value) if hasattr(value, "__len__") and not isinstance(value, str) else None for value in values]
+    for place, length in enumerate(lengths, start=1):
+        if length is None:
+            return f"row {place} is {values[place - 1]!r}"
+        if length != lengths[0]:
+            return f"row {place} has {length}, the first has {lengths[0]}"
+    return "some are not numbers"
+
+
 def read_labels(values: Sequence[Any]) -> tuple[str, ...]:
-    """Labels as text, stripped; empty for None, NaN, "" and -1."""
-    return tuple("" if (text := _text(value).strip()) == "-1" else text for value in values)
+    """Labels as text, stripped; empty for None, NaN, "", -1, and what other programs write for a missing value."""
+    return tuple("" if (text := _text(value).strip()) in _UNKNOWN else text for value in values)
 
 
 def row_names(n_rows: int) -> tuple[str, ...]:
@@ -165,8 +178,7 @@ def _read_csv(path: Path) -> Table:
         raise ValueError(f"{path.name} is not UTF-8 text ({error.reason}). Save it as UTF-8.") from error
     first = content.partition("\n")[0]
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ";" if first.count(";") > first.count(",") else ","
-    rows = list(csv.reader(io.StringIO(content, newline=""), delimiter=delimiter))
-    rows = [row for row in rows if row]
+    rows = [row for row in _csv_rows(content, delimiter, path.name) if row]
     if not rows:
         raise ValueError(f"{path.name} is empty.")
     header = rows[0]
@@ -177,6 +189,17 @@ def _read_csv(path: Path) -> Table:
         if len(row) != len(header):
             raise ValueError(f"{path.name}: row {number} has {len(row)} fields, the header has {len(header)}.")
     return Table({name: [row[place] for row in rows[1:]] for place, name in enumerate(header)}, path.name)
+
+
+def _csv_rows(content: str, delimiter: str, source: str) -> list[list[str]]:
+    # Texts may be longer than the 131,072 characters the module allows a field unless told otherwise.
+    usual = csv.field_size_limit(len(content) + 1)
+    try:
+        return list(csv.reader(io.StringIO(content, newline=""), delimiter=delimiter))
+    except csv.Error as error:
+        raise ValueError(f"{source} is not a readable table: {error}.") from error
+    finally:
+        csv.field_size_limit(usual)
 
 
 def _read_parquet(path: Path) -> Table:

@@ -13,6 +13,10 @@ from PIL import Image
 from marginshot.vision.encoders import encode, load_encoder
 from marginshot.vision.extraction import ExtractSettings
 
+# Pictures a processor takes at a time. The maps of 32 are so large that each is fresh memory from the system: three
+# times the time, twice the memory.
+_CPU_BATCH = 4
+
 
 class LoadedPictureEncoder:
     """A network with its preprocessing.
@@ -36,5 +40,9 @@ class LoadedPictureEncoder:
 
     def encode(self, prepared: Sequence[Any]) -> NDArray[np.float32]:
         """Prepared pictures -> (n_pictures, n_features)."""
-        features = encode(self._encoder, torch.stack(list(prepared)).to(self._device))
-        return np.asarray(features.cpu().numpy(), dtype=np.float32)
+        size = _CPU_BATCH if self._device.type == "cpu" else len(prepared)
+        parts = []
+        for start in range(0, len(prepared), size):
+            pictures = torch.stack(list(prepared[start : start + size]))
+            parts.append(encode(self._encoder, pictures.to(self._device)).cpu().numpy())
+        return np.concatenate(parts).astype(np.float32, copy=False)

@@ -1,0 +1,164 @@
+"""What people, programs and disks leave in folders and tables; and Ctrl-C."""
+
+from __future__ import annotations
+
+import csv
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from marginshot.labelling import transfers
+from marginshot.labelling.encoders import PictureEncoder
+from marginshot.labelling.pictures import UnreadableItemError, read_picture
+from marginshot.labelling.tables import read_labels, read_npz, read_table, stack_embeddings
+
+LABEL = ("label", "photos", "--examples", "examples", "--out", "labelled")
+
+
+def items(table: Path) -> list[str]:
+    with table.open(encoding="utf-8", newline="") as file:
+        return [row["item"] for row in csv.DictReader(file)]
+
+
+@pytest.mark.parametrize(
+    "name", ["a,b.png", "q\"uote's.png", "two\nlines.png", "ünï—文字.png", " space.png", "#1?.png"]
+)
+def test_any_name_survives_the_table_and_the_copy(workplace, run, encoded, name):
+    (workplace / "photos" / "red-2.png").rename(workplace / "photos" / name)
+    code, _, err = run(*LABEL, "--copy", "--export", "label-studio", "--export", "fiftyone", "--export", "bulk")
+    assert code == 0, err
+    assert name in items(workplace / "labelled" / "labels.csv")
+    assert (workplace / "labelled" / "red" / name).is_file()
+
+
+def test_a_name_that_is_not_text_is_reported(workplace, run, encoded):
+    odd = os.fsencode(workplace / "photos") + b"/bad\xff.png"
+    try:
+        shutil.copy(os.fsencode(workplace / "photos" / "red-2.png"), odd)
+    except OSError:
+        pytest.skip("this file system takes UTF-8 names only")
+    code, _, err = run(*LABEL)
+    assert code == 0, err
+    assert "bad\\udcff.png: has a name that is not UTF-8" in err
+
+
+def test_links_to_nowhere_and_in_circles_pipes_and_empty_files(workplace, run, encoded):
+    photos = workplace / "photos"
+    (photos / "nowhere.png").symlink_to("gone.png")
+    (photos / "circle").symlink_to(".")
+    (photos / "folder.png").mkdir()
+    (photos / "empty.jpg").touch()
+    os.mkfifo(photos / "pipe.png")
+    code, _, err = run(*LABEL)
+    assert code == 0, err
+    assert "Left out nowhere.png: cannot be opened (No such file or directory)." in err
+    assert "Left out empty.jpg: cannot be read as a picture" in err
+    assert len(items(workplace / "labelled" / "labels.csv")) == 24
+
+
+def test_the_output_inside_the_folder_is_no_input(workplace, run, encoded):
+    arguments = ("label", "photos", "--examples", "examples", "--out", "photos/labelled", "--copy")
+    for _ in range(2):
+        assert run(*arguments)[0] == 0
+        assert len(items(workplace / "photos" / "labelled" / "labels.csv")) == 24
+
+
+def test_interrupted_while_encoding_keeps_what_is_done(workplace, run, encoded, monkeypatch):
+    monkeypatch.setattr("marginshot.labelling.embed.BATCH_SIZE", 10)
+    whole = PictureEncoder.encode
+    batches = []
+
+    def interrupted(self, prepared):
+        batches.append(len(prepared))
+        if len(batches) == 3:
+            raise KeyboardInterrupt
+        return whole(self, prepared)
+
+    monkeypatch.setattr(PictureEncoder, "encode", interrupted)
+    code, _, err = run(*LABEL)
+    assert code == 130
+    assert err.strip().splitlines() == [
+        "Interrupted. Finished embeddings and files are kept; run the same command again to go on."
+    ]
+    assert not (workplace / "labelled").exists()
+    assert run(*LABEL)[0] == 0
+    assert batches == [10, 10, 10, 10], "the third batch again, the first two from the cache"
+
+
+def test_interrupted_while_moving_goes_on_with_the_next_run(workplace, run, encoded, monkeypatch):
+    before = {path.name: path.read_bytes() for path in (workplace / "photos").rglob("*.png")}
+    move, calls = transfers._move, []
+
+    def interrupted(source, target):
+        calls.append(source)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return move(source, target)
+
+    monkeypatch.setattr(transfers, "_move", interrupted)
+    assert run(*LABEL, "--move")[0] == 130
+    found = [path for folder in ("photos", "labelled") for path in (workplace / folder).rglob("*.png")]
+    assert {path.name: path.read_bytes() for path in found} == before
+    code, _, err = run(*LABEL, "--move")
+    assert code == 0, err
+    assert {path.name: path.read_bytes() for path in (workplace / "labelled").rglob("*.png")} == before
+    assert not list((workplace / "photos").rglob("*.png"))
+
+
+def test_kinds_of_pictures(tmp_path):
+    image = pytest.importorskip("PIL.Image", reason="pictures need the extra vision")
+    red = image.new("RGB", (8, 8), (200, 30, 30))
+    blue = image.new("RGB", (8, 8), (30, 30, 200))
+    red.convert("CMYK").save(tmp_path / "print.jpg", quality=95)
+    red.save(tmp_path / "moving.gif", save_all=True, append_images=[blue])
+    red.save(tmp_path / "moving.webp", save_all=True, append_images=[blue], lossless=True)
+    for path in sorted(tmp_path.iterdir()):
+        pixel = np.asarray(read_picture(path))[4, 4].astype(int)
+        assert abs(pixel - (200, 30, 30)).max() < 12, path.name
+
+
+def test_a_bomb_is_not_unpacked(tmp_path, monkeypatch):
+    image = pytest.importorskip("PIL.Image", reason="pictures need the extra vision")
+    image.new("RGB", (64, 64)).save(tmp_path / "bomb.png")
+    monkeypatch.setattr(image, "MAX_IMAGE_PIXELS", 1_000)
+    with pytest.raises(UnreadableItemError, match="exceeds limit"):
+        read_picture(tmp_path / "bomb.png")
+
+
+def test_tables_of_other_programs(tmp_path):
+    table = tmp_path / "table.csv"
+    long = "word " * 40_000
+    table.write_text(f'id;body;topic\n1;"{long}";food\n1;"two\nlines";\n2;NaN;NaN\n', encoding="utf-8-sig")
+    held = read_table(table)
+    assert list(held.columns) == ["id", "body", "topic"]
+    assert held.column("body") == [long, "two\nlines", "NaN"]
+    assert read_labels(held.column("topic")) == ("food", "", "")
+
+
+def test_labels_that_are_missing():
+    assert read_labels([None, float("nan"), "", " ", -1, "-1", "nan", "<NA>", "Nan", 0]) == ("",) * 8 + ("Nan", "0")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([[1.0, 2.0], [3.0]], "row 2 has 1, the first has 2"),
+        ([[1.0, 2.0], None], "row 2 is None"),
+        ([["a", "b"], ["c", "d"]], "some are not numbers"),
+    ],
+)
+def test_embeddings_that_do_not_stack(tmp_path, rows, message):
+    pq.write_table(pa.table({"embedding": rows}), tmp_path / "rows.parquet")
+    with pytest.raises(ValueError, match=message):
+        stack_embeddings(read_table(tmp_path / "rows.parquet").column("embedding"), "rows.parquet")
+
+
+def test_pickles_inside_npz_are_refused(tmp_path):
+    np.savez(tmp_path / "objects.npz", X=np.ones((2, 2)), y=np.array(["a", None], dtype=object))
+    with pytest.raises(ValueError, match="Object arrays cannot be loaded"):
+        read_npz(tmp_path / "objects.npz", None)
