@@ -35,7 +35,7 @@ def announce_compilation(what: str, patience: float = 3.0) -> Iterator[None]:
     timer = threading.Timer(
         patience,
         logger.warning,
-        args=(f"Compiling {what}: once after installation, about ten seconds; later runs use the cache.",),
+        args=(f"Compiling {what}: once after installation, ten to twenty seconds; later runs use the cache.",),
     )
     timer.daemon = True
     timer.start()
