@@ -22,7 +22,7 @@ MAX_HALVINGS = 20  # of a step after which the deviance went up
 
 
 _MARGIN_WEIGHT = 3.0  # of f beside the logits of the mixture
-_TEMPER = 0.2  # of the two together, in a five-way one-shot task
+_TEMPER = 0.185  # of the two together, in a five-way one-shot task
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Calibration:
         Platt: A and B of each class are fitted on the support, a score is a log-odds and the σ of the scores are
         normalised over classes; τ = 0. Softmax: A = log2(N), B = τ = 0, the scores are logits in the order of the
         margins. Mixture: the scores are logits τ (g + 3 f), the posterior of `marginshot.mixture` times exp(3 f),
-        tempered by τ = 0.2 (5/N)^0.2 shots^0.15.
+        tempered by τ = 0.185 (5/N)^0.1 shots^0.2.
     slope, intercept : ndarray of shape (..., n_classes)
         A and B.
     temper : float
@@ -56,7 +56,7 @@ class Calibration:
         shape = (*margins.shape[:-2], n_classes)
         if kind == "softmax":
             return cls(kind, np.full(shape, np.log2(n_classes)), np.zeros(shape))
-        temper = _TEMPER * (5.0 / n_classes) ** 0.2 * max(n_support / n_classes, 1.0) ** 0.15
+        temper = _TEMPER * (5.0 / n_classes) ** 0.1 * max(n_support / n_classes, 1.0) ** 0.2
         return cls(kind, np.full(shape, _MARGIN_WEIGHT * temper), np.zeros(shape), temper)
 
     def scores(self, margins: Array, logits: Array | float = 0.0) -> Array:

@@ -1,0 +1,91 @@
+"""What each option of the preset "auto" is worth: FS-TMMC with it alone, and the preset without it.
+
+    python benchmarks/ablation.py FEATURES.npz ... [--tasks 500]
+
+Prints a table in Markdown for each file of features: accuracy of the paper's settings and of the preset, and for each
+option the paired difference to them, in points with its 95 % interval, on the same tasks; then expected calibration
+error and time a task of both. Options are explained in ``docs/method.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginshot import PRESETS, solve_tasks
+from marginshot.calibration import probabilities_of
+from marginshot.evaluation.statistics import (
+    count_reliability,
+    expected_calibration_error,
+    mean_and_interval,
+    paired_difference,
+)
+from marginshot.features import load_features
+from marginshot.tasks import TaskBatch, TaskSampler
+
+BATCH = 50
+CELLS: dict[str, dict[str, Any]] = {
+    f"{way}-way {shot}-shot{name}": {"n_way": way, "n_shot": shot, **drawn}
+    for way, name, drawn in ((5, "", {}), (5, ", a = 2", {"dirichlet": 2.0}), (10, "", {}))
+    for shot in (1, 5)
+}
+AUTO = PRESETS["auto"]
+# A mixture answers for the classes' shares as well, so without it the softmax keeps the order of the margins.
+VARIANTS: dict[str, dict[str, Any]] = {
+    "paper": {},
+    **{f"+ {name}={value!r}": {name: value} for name, value in AUTO.items()},
+    "auto": AUTO,
+    **{f"− {name}": {k: v for k, v in AUTO.items() if k != name} for name in AUTO if name != "calibration"},
+    "− calibration (softmax)": AUTO | {"calibration": "softmax"},
+}
+
+
+def answers(sampler: TaskSampler, n_tasks: int, options: dict[str, Any]) -> tuple[NDArray[Any], float, float]:
+    """Accuracy of each task, expected calibration error, and milliseconds a task."""
+    kind = options.get("calibration", "platt")
+    right, counts, spent = [], np.zeros((0, 3), dtype=np.int64), 0.0
+    for start in range(0, n_tasks, BATCH):
+        batch: TaskBatch = sampler.batch(start, min(start + BATCH, n_tasks))
+        begin = time.perf_counter()
+        scores = solve_tasks(batch.support, batch.support_labels, batch.query, **options)
+        spent += time.perf_counter() - begin
+        labels = scores.argmax(axis=2)
+        right.append((labels == batch.query_labels).mean(axis=1))
+        part = count_reliability(probabilities_of(kind, scores), labels, batch.query_labels)
+        counts = part if not len(counts) else counts + part
+    return 100 * np.concatenate(right), 100 * expected_calibration_error(counts), 1e3 * spent / n_tasks
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("features", nargs="+")
+    parser.add_argument("--tasks", type=int, default=500)
+    arguments = parser.parse_args()
+    for path in arguments.features:
+        bank = load_features(path)
+        samplers = [TaskSampler(bank, **cell) for cell in CELLS.values()]
+        solve_tasks(np.eye(2)[None], [[0, 1]], np.eye(2)[None], **AUTO)  # compile before the clock runs
+        results = {name: [answers(s, arguments.tasks, options) for s in samplers] for name, options in VARIANTS.items()}
+        print(f"\n{bank.source}, {arguments.tasks} tasks\n\n| | {' | '.join(CELLS)} |\n|---|{'---|' * len(CELLS)}")
+        reference = results["paper"]
+        for name, cells in results.items():
+            if name == "auto":
+                reference = cells
+            if name in ("paper", "auto"):
+                row = ["**{:.1f}** ± {:.1f}".format(*mean_and_interval(right)) for right, _, _ in cells]
+            else:
+                pairs = [(mine[0], other[0]) for mine, other in zip(cells, reference, strict=True)]
+                row = ["{:+.1f} ± {:.1f}".format(*paired_difference(*pair)) for pair in pairs]
+            print(f"| {name} | {' | '.join(row)} |")
+        for name in ("paper", "auto"):
+            print(f"| ECE %, {name} | {' | '.join(f'{ece:.1f}' for _, ece, _ in results[name])} |")
+        ratios = [a[2] / p[2] for a, p in zip(results["auto"], results["paper"], strict=True)]
+        print(f"| time, auto / paper | {' | '.join(f'{ratio:.1f}' for ratio in ratios)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
