@@ -39,7 +39,6 @@ DIMENSIONS_TO_SHARPNESS = 0.75  # 1 / (2 · two thirds)
 ROUNDS = 8
 FREE_ROUNDS = 2  # first rounds in which unknown shares stay equal: the centres are still those of the support
 SHARE_STEPS = 5  # of the inner alternation between answers and shares
-LEAST_HEAD_START = 4.0
 LEAST_SHARE = 1e-6
 NEIGHBOURS = 8  # that rows are averaged with before their shares are estimated
 # A mixture has few numbers to find: of a large task, this many queries and labelled rows tell them.
@@ -128,8 +127,7 @@ def fit_mixture(gram: NDArray[np.floating], labels: NDArray[np.int64], shares: A
     shares : ndarray of shape (..., N) or None
         The classes' shares of the queries, which the answers then keep to. None lets the evidence decide between equal
         shares, under which all divisions into N equal parts are equally likely, and unknown ones, under which all
-        counts are (a flat Dirichlet). The simpler has a head start of one nat for each share it leaves free, and of
-        four at least.
+        counts are (a flat Dirichlet). The simpler has a head start of one nat for each share the other leaves free.
     n_classes : int
 
     Examples
@@ -151,23 +149,12 @@ def fit_mixture(gram: NDArray[np.floating], labels: NDArray[np.int64], shares: A
     evidence_of_free = (
         evidence_of_free + gammaln(n_classes) - gammaln(m + n_classes) + gammaln(counts + 1.0).sum(axis=-1)
     )
-    preferred = evidence_of_equal + head_start(n_classes) >= evidence_of_free
+    preferred = evidence_of_equal + (n_classes - 1) >= evidence_of_free
     return Mixture(
         np.where(preferred[..., None, None], equal.coef, free.coef),
         np.where(preferred[..., None], equal.intercept, free.intercept),
         np.where(preferred[..., None], equal.shares, free.shares),
     )
-
-
-def head_start(n_classes: int) -> float:
-    """Nats by which the evidence must prefer unequal classes.
-
-    Examples
-    --------
-    >>> head_start(2), head_start(20)
-    (4.0, 19.0)
-    """
-    return max(LEAST_HEAD_START, n_classes - 1.0)
 
 
 def sharpness(gram: NDArray[np.floating]) -> Array:

@@ -15,7 +15,6 @@ from marginshot.kernels.exponentials_compiled import decay
 from marginshot.mixture import (
     DIMENSIONS_TO_SHARPNESS,
     FREE_ROUNDS,
-    LEAST_HEAD_START,
     LEAST_SHARE,
     ROUNDS,
     SHARE_STEPS,
@@ -164,7 +163,7 @@ def _evidence_of_counts(shares: Array, n_query: int) -> float:
     """How much the counts speak for unequal classes: flat Dirichlet against equal parts, less the head start."""
     n_classes = shares.shape[0]
     value = math.lgamma(n_classes) - math.lgamma(n_query + n_classes) + math.lgamma(n_query + 1.0)
-    value -= max(LEAST_HEAD_START, n_classes - 1.0)
+    value -= n_classes - 1.0
     for c in range(n_classes):
         value += math.lgamma(n_query * shares[c] + 1.0) - math.lgamma(n_query / n_classes + 1.0)
     return value
