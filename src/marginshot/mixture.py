@@ -103,16 +103,17 @@ def sample_rows(support: NDArray[np.int64], labels: NDArray[np.int64], n_rows: i
     """
     classes = np.unique(labels)
     shots = max(min(SAMPLED_SHOTS, SAMPLED_SUPPORT // len(classes)), 1)
-    positions = np.concatenate([_spread(np.flatnonzero(labels == c), shots) for c in classes])
-    queries = _spread(np.arange(n_rows - len(support)), SAMPLED_QUERIES)
+    members = [np.flatnonzero(labels == c) for c in classes]
+    positions = np.concatenate([rows[_spread(len(rows), shots)] for rows in members])
+    queries = _spread(n_rows - len(support), SAMPLED_QUERIES)
     # The k-th query is row k + the number of support rows before it.
     before = support - np.arange(len(support))
     return positions, queries + np.searchsorted(before, queries, side="right")
 
 
-def _spread(index: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """At most ``count`` entries of ``index``, spread evenly."""
-    return index if len(index) <= count else index[np.linspace(0, len(index) - 1, count).round().astype(np.int64)]
+def _spread(size: int, count: int) -> NDArray[np.int64]:
+    """At most ``count`` of the numbers below ``size``, spread evenly."""
+    return np.linspace(0, size - 1, min(size, count)).round().astype(np.int64)
 
 
 def fit_mixture(gram: NDArray[np.floating], labels: NDArray[np.int64], shares: Array | None, n_classes: int) -> Mixture:
