@@ -38,7 +38,7 @@ from tasks_for_tests import rows_from_bank  # noqa: E402
 WAY = 5
 REQUIRED = {"SciPy reference": 150, "LaplacianShot": 3, "TIM": 50}
 TWO_THREADS_REQUIRED = {"TIM": 100, "PT-MAP": 1000}
-TASKS_PER_ROUND = {"SciPy reference": 3, "SimpleShot": 100, "LaplacianShot": 60, "TIM": 5, "PT-MAP": 1, "engine": 2000}
+TASKS_PER_ROUND = {"SciPy reference": 20, "SimpleShot": 100, "LaplacianShot": 60, "TIM": 5, "PT-MAP": 1, "engine": 2000}
 
 
 def feature_tables() -> dict[str, tuple[np.ndarray, np.ndarray]]:
