@@ -42,9 +42,9 @@ SHARE_STEPS = 5  # of the inner alternation between answers and shares
 LEAST_SHARE = 1e-6
 NEIGHBOURS = 8  # that rows are averaged with before their shares are estimated
 # A mixture has few numbers to find: of a large task, this many queries and labelled rows tell them.
-SAMPLED_QUERIES = 2_000
+SAMPLED_QUERIES = 1_000
 SAMPLED_SHOTS = 50
-SAMPLED_SUPPORT = 2_000
+SAMPLED_SUPPORT = 1_000
 
 
 @dataclass(frozen=True)
