@@ -1,5 +1,6 @@
 import hashlib
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,18 @@ ROOT = Path(__file__).parents[1]
 def _compiled_sources_hash() -> str:
     """Numba's cache notices edits of the file an entry point stands in, but not of the files it calls into."""
     digest = hashlib.sha256()
-    for path in [ROOT / "src" / "marginshot" / "_jit.py", *sorted((ROOT / "src").rglob("*_compiled.py"))]:
+    package = ROOT / "src" / "marginshot"
+    constants = [package / "_jit.py", package / "mixture.py"]
+    for path in [*constants, *sorted(package.rglob("*_compiled.py"))]:
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba_cache" / _compiled_sources_hash()))
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and so would the commands that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
