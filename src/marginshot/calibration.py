@@ -20,7 +20,6 @@ MAX_ITER = 50
 TOL = 1e-9
 MAX_HALVINGS = 20  # of a step after which the deviance went up
 
-
 _MARGIN_WEIGHT = 3.0  # of f beside the logits of the mixture
 _TEMPER = 0.185  # of the two together, in a five-way one-shot task
 
@@ -69,10 +68,6 @@ class Calibration:
         if mixture is None:
             return score_coef, score_intercept
         return score_coef + self.temper * mixture.coef, score_intercept + self.temper * mixture.intercept
-
-    def probabilities(self, scores: Array) -> Array:
-        """Probabilities (..., n_rows, n_classes) of ``scores``."""
-        return probabilities_of(self.kind, scores)
 
 
 def probabilities_of(kind: str, scores: Array) -> Array:

@@ -159,9 +159,8 @@ def _solve_chunk(
     logits: Array | float = 0.0
     if needs_mixture(settings):
         clustered = mixture_grams(grams, n_support, len(shares), settings)
-        all_logits, found = _fit_mixtures(clustered, labels, task_shares, is_estimated(settings.prior))
+        all_logits, task_shares = _fit_mixtures(clustered, labels, task_shares, is_estimated(settings.prior))
         logits = all_logits[:, n_support:]
-        task_shares = found if is_estimated(settings.prior) else task_shares
     margins, norms = _follow_paths(grams, labels, offsets(settings.prior, task_shares), settings)
     calibration = _calibrate(settings.calibration, margins, labels)
     scores = calibration.scores(margins[:, n_support:], logits)
@@ -243,7 +242,7 @@ def _load_mixture() -> None:
 def _fit_mixtures(
     grams: NDArray[np.float32], labels: Labels, task_shares: Array, estimate: bool
 ) -> tuple[Array, Array]:
-    """Logits (T, M, N) of all rows, and the classes' shares (T, N) of the answers."""
+    """Logits (T, M, N) of all rows, and the classes' shares (T, N), given or estimated."""
     from marginshot.mixture_compiled import fit_mixtures  # imports numba
 
     logits, found = np.empty((*grams.shape[:2], task_shares.shape[1])), np.empty_like(task_shares)

@@ -18,7 +18,7 @@ from marginshot.kernels.functions import KernelFunction
 from marginshot.mixture import find_mixture, needs_mixture, sample_rows
 from marginshot.neighbours import NeighbourSmoothing, check_neighbours, neighbour_weight
 from marginshot.objectives.margin import MarginLoss, one_vs_rest
-from marginshot.priors import is_estimated, offsets, starting_prior
+from marginshot.priors import offsets, starting_prior
 from marginshot.progress import FitMonitor, warn_interrupted
 from marginshot.rows import ArrayRows
 from marginshot.settings import PAPER_LAMBDA2, PRESETS, Settings
@@ -260,7 +260,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
             chosen = np.concatenate((positions, queries))
             mixture = find_mixture(ordered[np.ix_(chosen, chosen)], labels[positions], shares, settings)
             mixture = mixture.over_rows(chosen, len(ordered))
-            shares = mixture.shares if is_estimated(self.prior) else shares
+            shares = mixture.shares
         monitor = FitMonitor(self.verbose, self.callback, settings.stages, len(self.classes_))
         path = _follow(ordered, labels, offsets(self.prior, shares), settings, monitor)
         calibration = Calibration.fit(self.calibration, path.scores[: len(support)], labels)

@@ -23,7 +23,7 @@ from marginshot.mixture import Mixture, find_mixture, needs_mixture, sample_rows
 from marginshot.neighbours import NeighbourSmoothing, check_neighbours, neighbour_weight
 from marginshot.objectives.margin import MarginLoss, one_vs_rest
 from marginshot.passes import QueryPass, RowMap, SupportPass, VariancePass, column_sums, widened
-from marginshot.priors import is_estimated, offsets, starting_prior
+from marginshot.priors import offsets, starting_prior
 from marginshot.progress import FitMonitor, warn_interrupted
 from marginshot.rows import ArrayRows, ParquetRows, Rows, strips
 from marginshot.settings import Settings
@@ -327,7 +327,7 @@ class _Problem:
         mixture = None
         if needs_mixture(self._settings):
             mixture = self._find_mixture(shares)
-            shares = mixture.shares if is_estimated(prior) else shares
+            shares = mixture.shares
         intercept = offsets(prior, shares)
         path = self._follow(self._settings.stages, intercept, monitor)
         margins = self._margins(self._support.X, path.coef, intercept)

@@ -55,7 +55,9 @@ class Mixture:
     ----------
     coef : ndarray of shape (..., M, N)
         Over the rows of the task, support first.
-    intercept, shares : ndarrays of shape (..., N)
+    intercept : ndarray of shape (..., N)
+    shares : ndarray of shape (..., N)
+        Given, or estimated: those of the answers.
     """
 
     coef: Array
@@ -140,7 +142,8 @@ def fit_mixture(gram: NDArray[np.floating], labels: NDArray[np.int64], shares: A
     """
     task = _Task(gram, labels, n_classes)
     if shares is not None:
-        return task.alternate(_kept(np.broadcast_to(shares, task.class_shape)))[0]
+        given = np.broadcast_to(shares, task.class_shape)
+        return replace(task.alternate(_kept(given))[0], shares=given)
     uniform = np.full(task.class_shape, 1.0 / n_classes)
     equal, evidence_of_equal = task.alternate(_kept(uniform))
     free, evidence_of_free = task.alternate(_unknown)

@@ -181,7 +181,7 @@ def fit_mixtures(
     """Fit a mixture to each task of a batch: `marginshot.mixture.fit_mixture` with ``shares``, or None to estimate.
 
     ``grams`` (T, M, M), support rows first; ``labels`` (T, n); ``shares`` (T, N), uniform where they are estimated.
-    Written in place: ``logits`` (T, M, N); ``found`` (T, N), the shares of the answers.
+    Written in place: ``logits`` (T, M, N); ``found`` (T, N), the shares given or estimated.
     """
     n_query = grams.shape[1] - labels.shape[1]
     nothing = np.empty(0)
@@ -190,7 +190,9 @@ def fit_mixtures(
         gram = grams[task]
         beta = _sharpness(gram)
         evidence = _alternate(gram, labels[task], beta, shares[task], logits[task], found[task])
-        if estimate:
+        if not estimate:
+            found[task] = shares[task]
+        else:
             other = _alternate(gram, labels[task], beta, nothing, other_logits, other_found)
             if other + _evidence_of_counts(other_found, n_query) > evidence:
                 logits[task], found[task] = other_logits, other_found

@@ -51,7 +51,7 @@ def column_sums(start: int, block: Rows, prepare: Callable[[Rows], Rows] | None 
     """Sum of each feature (n_features,) over a block of rows, prepared first; raises for the first not finite."""
     total = np.zeros(block.shape[1])
     for first, strip in strips(block):
-        prepared = strip if prepare is None else prepare(widened(strip))
+        prepared = strip if prepare is None else prepare(strip)
         part = prepared.sum(axis=0, dtype=np.float64)
         if not np.isfinite(part).all():
             _raise_not_finite(start + first, strip)
