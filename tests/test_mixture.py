@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.special import softmax
 
-from marginshot.mixture import fit_mixture, sharpness
+from marginshot.mixture import fit_mixture, spread
 from marginshot.mixture_compiled import fit_mixtures
 
 
@@ -58,7 +58,7 @@ def test_no_queries_and_no_difference_between_rows():
     assert_allclose(mixture.shares, 1 / 3)
     assert (posteriors.argmax(axis=1) == labels).all()
     posteriors, mixture = answers(np.zeros((12, 4)), np.array([0, 1, 2]), None, 3)
-    assert sharpness(np.zeros((12, 12))) == 0
+    assert spread(np.zeros((12, 12))) == (0, 0)
     assert_allclose(posteriors, 1 / 3)
 
 
@@ -90,7 +90,8 @@ def test_the_compiled_twin_agrees(counts, shots, estimate):
     labels = np.stack([labels for _, labels, _ in tasks])
     shares = np.full((4, n_classes), 1 / n_classes)
     mixture = fit_mixture(grams, labels, None if estimate else shares, n_classes)
-    logits, found = np.empty((*grams.shape[:2], n_classes)), np.empty((4, n_classes))
-    fit_mixtures(grams, labels, shares, estimate, logits, found)
+    logits, found, within = np.empty((*grams.shape[:2], n_classes)), np.empty((4, n_classes)), np.empty(4)
+    fit_mixtures(grams, labels, shares, estimate, logits, found, within)
     assert_allclose(logits, mixture.logits(grams), atol=2e-3)
     assert_allclose(found, mixture.shares, atol=1e-5)
+    assert_allclose(within, mixture.within, atol=1e-5)

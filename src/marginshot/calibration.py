@@ -20,8 +20,7 @@ MAX_ITER = 50
 TOL = 1e-9
 MAX_HALVINGS = 20  # of a step after which the deviance went up
 
-_MARGIN_WEIGHT = 3.0  # of f beside the logits of the mixture
-_TEMPER = 0.185  # of the two together, in a five-way one-shot task
+_PLATT_WEIGHT = 2.0  # of Platt's log-odds beside the logits of the mixture
 
 
 @dataclass(frozen=True)
@@ -33,34 +32,40 @@ class Calibration:
     kind : {"platt", "softmax", "mixture"}
         Platt: A and B of each class are fitted on the support, a score is a log-odds and the σ of the scores are
         normalised over classes; τ = 0. Softmax: A = log2(N), B = τ = 0, the scores are logits in the order of the
-        margins. Mixture: the scores are logits τ (g + 3 f), the posterior of `marginshot.mixture` times exp(3 f),
-        tempered by τ = 0.185 (5/N)^0.1 shots^0.2.
+        margins. Mixture: the scores are logits τ (g + 2 · Platt's log-odds), the posterior of `marginshot.mixture`
+        times the square of Platt's odds, tempered by `temper_of`.
     slope, intercept : ndarray of shape (..., n_classes)
         A and B.
-    temper : float
+    temper : ndarray of shape (...)
         τ.
     """
 
     kind: str
     slope: Array
     intercept: Array
-    temper: float = 0.0
+    temper: Array
 
     @classmethod
-    def fit(cls, kind: str, margins: Array, labels: NDArray[np.int64]) -> Calibration:
+    def fit(cls, kind: str, margins: Array, labels: NDArray[np.int64], mixture: Mixture | None) -> Calibration:
         """Fit on the support's ``margins`` (..., n_support, n_classes) and ``labels`` (..., n_support)."""
-        if kind == "platt":
-            return cls(kind, *fit_platt(margins, labels))
-        n_support, n_classes = margins.shape[-2:]
-        shape = (*margins.shape[:-2], n_classes)
         if kind == "softmax":
-            return cls(kind, np.full(shape, np.log2(n_classes)), np.zeros(shape))
-        temper = _TEMPER * (5.0 / n_classes) ** 0.1 * max(n_support / n_classes, 1.0) ** 0.2
-        return cls(kind, np.full(shape, _MARGIN_WEIGHT * temper), np.zeros(shape), temper)
+            shape = (*margins.shape[:-2], margins.shape[-1])
+            return cls(kind, np.full(shape, np.log2(shape[-1])), np.zeros(shape), np.zeros(shape[:-1]))
+        within = None if mixture is None else mixture.within
+        return cls.from_platt(kind, *fit_platt(margins, labels), labels.shape[-1], within)
+
+    @classmethod
+    def from_platt(cls, kind: str, slope: Array, intercept: Array, n_support: int, within: Array | None) -> Calibration:
+        """Of the kinds "platt" and "mixture", from Platt's A and B, each (..., n_classes)."""
+        if kind == "platt" or within is None:
+            return cls(kind, slope, intercept, np.zeros(slope.shape[:-1]))
+        temper = temper_of(n_support, slope.shape[-1], within)
+        weight = _PLATT_WEIGHT * temper[..., None]
+        return cls(kind, weight * slope, weight * intercept, temper)
 
     def scores(self, margins: Array, logits: Array | float = 0.0) -> Array:
         """Scores (..., n_rows, n_classes) of ``margins``, and of the mixture's ``logits``, of the same shape."""
-        return self.slope[..., None, :] * margins + self.intercept[..., None, :] + self.temper * logits
+        return self.slope[..., None, :] * margins + self.intercept[..., None, :] + self.temper[..., None, None] * logits
 
     def planes(self, coef: Array, intercept: Array, mixture: Mixture | None) -> tuple[Array, Array]:
         """The same for the planes of f, (P, n_classes) and (n_classes,), so that the scores are planes as well."""
@@ -68,6 +73,21 @@ class Calibration:
         if mixture is None:
             return score_coef, score_intercept
         return score_coef + self.temper * mixture.coef, score_intercept + self.temper * mixture.intercept
+
+
+def temper_of(n_support: int, n_classes: int, within: Array) -> Array:
+    """τ (...) = 0.175 · shots^0.4 · N^−0.2 / sqrt(within), at most 1; ``within`` (...) as in `Mixture`.
+
+    Rows of a class are not independent draws from a ball, so both parts are surer than they should be; the less so the
+    more examples there are and the farther apart the clusters lie.
+
+    Examples
+    --------
+    >>> temper_of(5, 5, np.array(0.5)).round(2)
+    np.float64(0.18)
+    """
+    shots = max(n_support / n_classes, 1.0)
+    return np.asarray(np.minimum(0.175 * shots**0.4 * n_classes**-0.2 / np.sqrt(within), 1.0))
 
 
 def probabilities_of(kind: str, scores: Array) -> Array:

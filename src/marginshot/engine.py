@@ -141,7 +141,7 @@ def _load_solver(precision: Any) -> None:
     with announce_compilation(f"the solver for batches of tasks in {precision.__name__}"):
         labels = np.array([[0, 1]])
         margins, _ = _run_solver(np.eye(2, dtype=precision)[None], labels, np.zeros((1, 2)), Settings())
-        _calibrate("platt", margins, labels)
+        _calibrate("platt", margins, labels, None)
 
 
 def _solve_chunk(
@@ -157,12 +157,13 @@ def _solve_chunk(
     n_support = labels.shape[1]
     task_shares = np.tile(shares, (len(labels), 1))
     logits: Array | float = 0.0
+    within: Array | None = None
     if needs_mixture(settings):
         clustered = mixture_grams(grams, n_support, len(shares), settings)
-        all_logits, task_shares = _fit_mixtures(clustered, labels, task_shares, is_estimated(settings.prior))
+        all_logits, task_shares, within = _fit_mixtures(clustered, labels, task_shares, is_estimated(settings.prior))
         logits = all_logits[:, n_support:]
     margins, norms = _follow_paths(grams, labels, offsets(settings.prior, task_shares), settings)
-    calibration = _calibrate(settings.calibration, margins, labels)
+    calibration = _calibrate(settings.calibration, margins, labels, within)
     scores = calibration.scores(margins[:, n_support:], logits)
     # A query at the mean of the task has no direction: nothing speaks for any class.
     directionless = grams.diagonal(axis1=1, axis2=2)[:, n_support:] == 0
@@ -171,15 +172,15 @@ def _solve_chunk(
     return scores, norms
 
 
-def _calibrate(kind: str, margins: Array, labels: Labels) -> Calibration:
-    """The calibration fitted on the support, which comes first in ``margins`` (T, M, N)."""
-    if kind != "platt":
-        return Calibration.fit(kind, margins[:, : labels.shape[1]], labels)
+def _calibrate(kind: str, margins: Array, labels: Labels, within: Array | None) -> Calibration:
+    """The calibration fitted on the support, which comes first in ``margins`` (T, M, N); ``within`` (T,)."""
+    if kind == "softmax":
+        return Calibration.fit(kind, margins[:, : labels.shape[1]], labels, None)
     from marginshot.solvers.platt_compiled import fit_platt_batch  # imports numba
 
     slope, intercept = np.empty((2, len(margins), margins.shape[2]))
     fit_platt_batch(margins, labels, slope, intercept)
-    return Calibration(kind, slope, intercept)
+    return Calibration.from_platt(kind, slope, intercept, labels.shape[1], within)
 
 
 def _follow_paths(grams: Grams, labels: Labels, task_offsets: Array, settings: Settings) -> tuple[Array, Array]:
@@ -241,13 +242,14 @@ def _load_mixture() -> None:
 
 def _fit_mixtures(
     grams: NDArray[np.float32], labels: Labels, task_shares: Array, estimate: bool
-) -> tuple[Array, Array]:
-    """Logits (T, M, N) of all rows, and the classes' shares (T, N), given or estimated."""
+) -> tuple[Array, Array, Array]:
+    """Logits (T, M, N) of all rows, the classes' shares (T, N), given or estimated, and the variance within (T,)."""
     from marginshot.mixture_compiled import fit_mixtures  # imports numba
 
     logits, found = np.empty((*grams.shape[:2], task_shares.shape[1])), np.empty_like(task_shares)
-    fit_mixtures(grams, labels, task_shares, estimate, logits, found)
-    return logits, found
+    within = np.empty(len(grams))
+    fit_mixtures(grams, labels, task_shares, estimate, logits, found, within)
+    return logits, found, within
 
 
 def _warn_unconverged(norms: Array, settings: Settings) -> None:

@@ -263,7 +263,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
             shares = mixture.shares
         monitor = FitMonitor(self.verbose, self.callback, settings.stages, len(self.classes_))
         path = _follow(ordered, labels, offsets(self.prior, shares), settings, monitor)
-        calibration = Calibration.fit(self.calibration, path.scores[: len(support)], labels)
+        calibration = Calibration.fit(self.calibration, path.scores[: len(support)], labels, mixture)
         score_coef, self._score_intercept = calibration.planes(path.coef, offsets(self.prior, shares), mixture)
         scores = ordered @ score_coef + self._score_intercept
         scores[~ordered.any(axis=1)] = 0.0

@@ -331,7 +331,7 @@ class _Problem:
         intercept = offsets(prior, shares)
         path = self._follow(self._settings.stages, intercept, monitor)
         margins = self._margins(self._support.X, path.coef, intercept)
-        calibration = Calibration.fit(self._settings.calibration, margins, self._known.labels)
+        calibration = Calibration.fit(self._settings.calibration, margins, self._known.labels, mixture)
         return _Solution(path, shares, intercept, *calibration.planes(path.coef, intercept, mixture))
 
     def _find_mixture(self, shares: Array) -> Mixture:

@@ -9,8 +9,9 @@ Centres and answers alternate, as in expectation-maximisation: a labelled row co
 a query counts once, divided among the classes by its answer. Everything is linear in the kernel, so the mixture's
 logits are planes like those of FS-TMMC, and hold for rows that come later.
 
-The sharpness follows from the task. Balls of variance v in d dimensions have β = d / (2v); the effective dimension of a
-centred kernel matrix is (tr K)² / tr K², and about two thirds of the variance tr K / M stay within the classes.
+The sharpness follows from the task. Balls of variance v in d dimensions have β = d / (2v); d is the effective dimension
+(tr K)² / tr K² of the centred kernel matrix, and v is estimated along with the centres. The first rounds work at half
+the sharpness: a soft start, like the growing query weight of the planes, ends less often in a poor division.
 
 The class shares are given, or one of two hypotheses is chosen by its evidence (`fit_mixture`): all classes are equally
 large, or any division of the queries among them is as likely as any other.
@@ -31,15 +32,16 @@ from marginshot.priors import is_estimated
 from marginshot.settings import Settings
 
 Array = NDArray[np.float64]
-#: Logits (..., m, N) of the queries and the round -> log-shares (..., N), up to a constant.
-LogShares = Callable[[Array, int], Array]
+#: Answers (..., m, N) to the queries and the log-shares (..., N) that led to them -> better log-shares.
+ShareRule = Callable[[Array, Array], Array]
 
 SUPPORT_WEIGHT = 4.0  # rows that a labelled row counts for
-DIMENSIONS_TO_SHARPNESS = 0.75  # 1 / (2 · two thirds)
-ROUNDS = 8
-FREE_ROUNDS = 2  # first rounds in which unknown shares stay equal: the centres are still those of the support
+SHARPENING = (0.5, 0.5, 2 / 3, 5 / 6, 1.0, 1.0)  # of β, round by round
+FIRST_WITHIN = 2 / 3  # share of the variance that lies within the classes, before any query has an answer
+LEAST_WITHIN = 0.05
 SHARE_STEPS = 5  # of the inner alternation between answers and shares
 LEAST_SHARE = 1e-6
+HEAD_START = 2.0  # of equal shares, in nats for each share that the other hypothesis leaves free
 NEIGHBOURS = 8  # that rows are averaged with before their shares are estimated
 # A mixture has few numbers to find: of a large task, this many queries and labelled rows tell them.
 SAMPLED_QUERIES = 1_000
@@ -58,11 +60,14 @@ class Mixture:
     intercept : ndarray of shape (..., N)
     shares : ndarray of shape (..., N)
         Given, or estimated: those of the answers.
+    within : ndarray of shape (...)
+        Share of the rows' variance that lies within the classes: small where the clusters are far apart.
     """
 
     coef: Array
     intercept: Array
     shares: Array
+    within: Array
 
     def over_rows(self, chosen: NDArray[np.int64], n_rows: int) -> Mixture:
         """The same mixture over ``n_rows`` rows, of which it was fitted on those ``chosen``."""
@@ -130,7 +135,9 @@ def fit_mixture(gram: NDArray[np.floating], labels: NDArray[np.int64], shares: A
     shares : ndarray of shape (..., N) or None
         The classes' shares of the queries, which the answers then keep to. None lets the evidence decide between equal
         shares, under which all divisions into N equal parts are equally likely, and unknown ones, under which all
-        counts are (a flat Dirichlet). The simpler has a head start of one nat for each share the other leaves free.
+        counts are (a flat Dirichlet). The simpler has a head start, `HEAD_START`. Unknown shares are sought from two
+        starts, for alternation only finds what is near: from the support, and from all queries in one class, which is
+        where a task with hardly any queries of the other classes is at home.
     n_classes : int
 
     Examples
@@ -143,35 +150,44 @@ def fit_mixture(gram: NDArray[np.floating], labels: NDArray[np.int64], shares: A
     task = _Task(gram, labels, n_classes)
     if shares is not None:
         given = np.broadcast_to(shares, task.class_shape)
-        return replace(task.alternate(_kept(given))[0], shares=given)
-    uniform = np.full(task.class_shape, 1.0 / n_classes)
-    equal, evidence_of_equal = task.alternate(_kept(uniform))
-    free, evidence_of_free = task.alternate(_unknown)
+        return replace(task.alternate(_keep_to(given), task.unanswered)[0], shares=given)
+    equal = np.full(task.class_shape, 1.0 / n_classes)
+    found, evidence = task.alternate(_keep_to(equal), task.unanswered)
+    if not task.n_query:
+        return found
     m = task.n_query
-    evidence_of_equal = evidence_of_equal + n_classes * gammaln(m / n_classes + 1.0) - gammaln(m + 1.0)
-    counts = m * free.shares
-    evidence_of_free = (
-        evidence_of_free + gammaln(n_classes) - gammaln(m + n_classes) + gammaln(counts + 1.0).sum(axis=-1)
-    )
-    preferred = evidence_of_equal + (n_classes - 1) >= evidence_of_free
+    evidence = evidence + n_classes * gammaln(m / n_classes + 1.0) - gammaln(m + 1.0) + HEAD_START * (n_classes - 1)
+    for start in (task.unanswered, task.all_in_one_class()):
+        free, evidence_of_free = task.alternate(_count, start)
+        counts = gammaln(m * free.shares + 1.0).sum(axis=-1)
+        evidence_of_free = evidence_of_free + gammaln(n_classes) - gammaln(m + n_classes) + counts
+        better = evidence_of_free > evidence
+        found, evidence = _choose(better, free, found), np.where(better, evidence_of_free, evidence)
+    return found
+
+
+def _choose(first: NDArray[np.bool_], a: Mixture, b: Mixture) -> Mixture:
+    """Mixture ``a`` where ``first`` (...), else ``b``."""
     return Mixture(
-        np.where(preferred[..., None, None], equal.coef, free.coef),
-        np.where(preferred[..., None], equal.intercept, free.intercept),
-        np.where(preferred[..., None], equal.shares, free.shares),
+        np.where(first[..., None, None], a.coef, b.coef),
+        np.where(first[..., None], a.intercept, b.intercept),
+        np.where(first[..., None], a.shares, b.shares),
+        np.where(first, a.within, b.within),
     )
 
 
-def sharpness(gram: NDArray[np.floating]) -> Array:
-    """β (...) of kernel matrices (..., M, M), which are centred first; 0 where all rows are one."""
+def spread(gram: NDArray[np.floating]) -> tuple[Array, Array]:
+    """Variance and effective dimension (...) of rows with kernel matrices (..., M, M); 0 where all rows are one."""
     n_rows = gram.shape[-1]
     mean = gram.mean(axis=-1, dtype=np.float64)
     grand = mean.mean(axis=-1)
     trace = np.einsum("...ii->...", gram, dtype=np.float64) - n_rows * grand
     squares = np.einsum("...ij,...ij->...", gram, gram, dtype=np.float64)
     squares = squares - 2.0 * n_rows * (mean**2).sum(axis=-1) + (n_rows * grand) ** 2
-    beta = np.zeros_like(trace)
-    np.divide(DIMENSIONS_TO_SHARPNESS * n_rows * trace, squares, out=beta, where=(trace > 1e-6) & (squares > 1e-6))
-    return beta
+    differ = (trace > 1e-6) & (squares > 1e-6)
+    dimensions = np.zeros_like(trace)
+    np.divide(trace**2, squares, out=dimensions, where=differ)
+    return np.where(differ, trace / n_rows, 0.0), dimensions
 
 
 class _Task:
@@ -182,46 +198,68 @@ class _Task:
         self.n_query = gram.shape[-1] - self.n_support
         self.support = SUPPORT_WEIGHT * (labels[..., None] == np.arange(n_classes))
         self.class_shape = (*labels.shape[:-1], n_classes)
-        self.beta = sharpness(gram)[..., None]
+        self.unanswered = np.zeros((*labels.shape[:-1], self.n_query, n_classes))
+        self.variance, self.dimensions = spread(gram)
+        squares = np.einsum("...ii->...i", gram).astype(np.float64)
+        self.weight = SUPPORT_WEIGHT * self.n_support + self.n_query
+        # Σ weight · |x|², of which the centres explain a part.
+        self.squares = SUPPORT_WEIGHT * squares[..., : self.n_support].sum(axis=-1)
+        self.squares += squares[..., self.n_support :].sum(axis=-1)
 
-    def alternate(self, log_shares: LogShares) -> tuple[Mixture, Array]:
-        """The mixture after `ROUNDS` rounds, and its log-likelihood less the entropy bound's term of the counts."""
+    def all_in_one_class(self) -> Array:
+        """Answers that put every query into the class whose support is nearest to their mean."""
         n = self.n_support
-        answers = np.zeros((*self.class_shape[:-1], self.n_query, self.class_shape[-1]))
-        for round_ in range(ROUNDS):
-            centres = np.concatenate((self.support, answers), axis=-2)
-            centres /= centres.sum(axis=-2, keepdims=True)
+        centres = self.support / self.support.sum(axis=-2, keepdims=True)
+        lengths = np.einsum("...ic,...ij,...jc->...c", centres, self.gram[..., :n, :n], centres)
+        distances = lengths - 2.0 * (self.gram[..., n:, :n].mean(axis=-2)[..., None, :] @ centres)[..., 0, :]
+        nearest = distances.argmin(axis=-1)[..., None, None] == np.arange(self.class_shape[-1])
+        return self.unanswered + nearest
+
+    def alternate(self, share_rule: ShareRule, answers: Array) -> tuple[Mixture, Array]:
+        """The mixture after the last round, and its evidence but for that of the counts."""
+        n = self.n_support
+        pull = np.zeros(self.class_shape)
+        within = np.full(self.class_shape[:-1], FIRST_WITHIN)
+        for round_, sharpening in enumerate(SHARPENING):
+            weights = np.concatenate((self.support, answers), axis=-2)
+            sizes = weights.sum(axis=-2)
+            centres = weights / sizes[..., None, :]
             products = self.gram @ centres
             lengths = np.einsum("...ic,...ic->...c", centres, products)
-            logits = self.beta[..., None] * (2.0 * products - lengths[..., None, :])
-            pull = log_shares(logits[..., n:, :], round_)
-            answers = softmax(logits[..., n:, :] + pull[..., None, :], axis=-1)
-        log_answers = log_softmax(logits[..., n:, :] + pull[..., None, :], axis=-1)
-        evidence = (answers * (logits[..., n:, :] - log_answers)).sum(axis=(-2, -1))
-        evidence += (self.support * logits[..., :n, :]).sum(axis=(-2, -1))
+            if round_:
+                within = self._share_within((sizes * lengths).sum(axis=-1))
+            beta = sharpening * self._sharpness(within)[..., None]
+            logits = beta[..., None] * (2.0 * products[..., n:, :] - lengths[..., None, :])
+            for _ in range(SHARE_STEPS if self.n_query else 0):
+                pull = share_rule(softmax(logits + pull[..., None, :], axis=-1), pull)
+            answers = softmax(logits + pull[..., None, :], axis=-1)
+        log_answers = log_softmax(logits + pull[..., None, :], axis=-1)
+        # The likelihood of balls of the variance found is v^(−d/2) a row; the rest is the entropy of the answers.
+        evidence = -0.5 * self.dimensions * self.weight * np.log(within) - (answers * log_answers).sum(axis=(-2, -1))
         shares = answers.mean(axis=-2) if self.n_query else np.full(self.class_shape, 1.0 / self.class_shape[-1])
-        return Mixture(2.0 * self.beta[..., None] * centres, pull - self.beta * lengths, shares), evidence
+        return Mixture(2.0 * beta[..., None] * centres, pull - beta * lengths, shares, within), evidence
+
+    def _share_within(self, explained: Array) -> Array:
+        share = np.full_like(explained, FIRST_WITHIN)
+        np.divide(self.squares - explained, self.weight * self.variance, out=share, where=self.variance > 0)
+        return np.clip(share, LEAST_WITHIN, 1.0)
+
+    def _sharpness(self, within: Array) -> Array:
+        beta = np.zeros_like(within)
+        np.divide(0.5 * self.dimensions, within * self.variance, out=beta, where=self.variance > 0)
+        return beta
 
 
-def _kept(shares: Array) -> LogShares:
+def _keep_to(shares: Array) -> ShareRule:
     """The answers keep to ``shares`` (..., N): Sinkhorn's scaling of their columns."""
+    target = np.log(np.maximum(shares, LEAST_SHARE))
 
-    def log_shares(logits: Array, round_: int) -> Array:
-        if not logits.shape[-2]:
-            return np.zeros_like(shares)
-        pull = target = np.log(np.maximum(shares, LEAST_SHARE))
-        for _ in range(3 * SHARE_STEPS):
-            mean = softmax(logits + pull[..., None, :], axis=-1).mean(axis=-2)
-            pull = pull + target - np.log(np.maximum(mean, LEAST_SHARE))
-        return pull
+    def rule(answers: Array, log_shares: Array) -> Array:
+        return log_shares + target - np.log(np.maximum(answers.mean(axis=-2), LEAST_SHARE))
 
-    return log_shares
+    return rule
 
 
-def _unknown(logits: Array, round_: int) -> Array:
+def _count(answers: Array, log_shares: Array) -> Array:
     """Shares under a flat Dirichlet: exp E[log π] is close to the count plus a half."""
-    pull = np.zeros((*logits.shape[:-2], logits.shape[-1]))
-    if round_ >= FREE_ROUNDS:
-        for _ in range(SHARE_STEPS):
-            pull = np.log(softmax(logits + pull[..., None, :], axis=-1).sum(axis=-2) + 0.5)
-    return pull
+    return np.log(answers.sum(axis=-2) + 0.5)
