@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.special import softmax
 
-from marginshot.mixture import fit_mixture, spread
+from marginshot.mixture import HEAD_START, fit_mixture, spread
 from marginshot.mixture_compiled import fit_mixtures
 
 
@@ -91,7 +91,7 @@ def test_the_compiled_twin_agrees(counts, shots, estimate):
     shares = np.full((4, n_classes), 1 / n_classes)
     mixture = fit_mixture(grams, labels, None if estimate else shares, n_classes)
     logits, found, within = np.empty((*grams.shape[:2], n_classes)), np.empty((4, n_classes)), np.empty(4)
-    fit_mixtures(grams, labels, shares, estimate, logits, found, within)
+    fit_mixtures(grams, labels, shares, estimate, HEAD_START, logits, found, within)
     assert_allclose(logits, mixture.logits(grams), atol=2e-3)
     assert_allclose(found, mixture.shares, atol=1e-5)
     assert_allclose(within, mixture.within, atol=1e-5)

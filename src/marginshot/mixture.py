@@ -41,7 +41,11 @@ FIRST_WITHIN = 2 / 3  # share of the variance that lies within the classes, befo
 LEAST_WITHIN = 0.05
 SHARE_STEPS = 5  # of the inner alternation between answers and shares
 LEAST_SHARE = 1e-6
-HEAD_START = 2.0  # of equal shares, in nats for each share that the other hypothesis leaves free
+# Head start of equal shares, in nats for each share that the other hypothesis leaves free. Where the mixture also
+# answers, a wrong "equal" costs as much as a wrong "unequal". Offsets alone matter less: planes that believe in equal
+# shares answer unequal ones fairly well, so there the evidence has to be strong.
+HEAD_START = 1.0
+HEAD_START_OF_SHARES_ALONE = 5.0
 NEIGHBOURS = 8  # that rows are averaged with before their shares are estimated
 # A mixture has few numbers to find: of a large task, this many queries and labelled rows tell them.
 SAMPLED_QUERIES = 1_000
@@ -97,10 +101,16 @@ def mixture_grams(grams: NDArray[np.floating], n_support: int, n_classes: int, s
     return smooth_grams(unit_grams(grams), NEIGHBOURS, neighbour_weight(n_support, n_classes))
 
 
+def head_start(settings: Settings) -> float:
+    """Of equal shares, for each share that the other hypothesis leaves free."""
+    return HEAD_START if settings.calibration == "mixture" else HEAD_START_OF_SHARES_ALONE
+
+
 def find_mixture(gram: Array, labels: NDArray[np.int64], shares: Array, settings: Settings) -> Mixture:
     """The mixture of one task, ``gram`` (M, M) and ``labels`` (n,), with ``shares`` (N,) unless they are estimated."""
     source = mixture_grams(gram[None], len(labels), len(shares), settings)[0]
-    return fit_mixture(source, labels, None if is_estimated(settings.prior) else shares, len(shares))
+    given = None if is_estimated(settings.prior) else shares
+    return fit_mixture(source, labels, given, len(shares), head_start(settings))
 
 
 def sample_rows(support: NDArray[np.int64], labels: NDArray[np.int64], n_rows: int) -> tuple[Any, Any]:
@@ -123,7 +133,13 @@ def _spread(size: int, count: int) -> NDArray[np.int64]:
     return np.linspace(0, size - 1, min(size, count)).round().astype(np.int64)
 
 
-def fit_mixture(gram: NDArray[np.floating], labels: NDArray[np.int64], shares: Array | None, n_classes: int) -> Mixture:
+def fit_mixture(
+    gram: NDArray[np.floating],
+    labels: NDArray[np.int64],
+    shares: Array | None,
+    n_classes: int,
+    lead: float = HEAD_START,
+) -> Mixture:
     """The mixture of a task, or of each task of a batch.
 
     Parameters
@@ -135,10 +151,12 @@ def fit_mixture(gram: NDArray[np.floating], labels: NDArray[np.int64], shares: A
     shares : ndarray of shape (..., N) or None
         The classes' shares of the queries, which the answers then keep to. None lets the evidence decide between equal
         shares, under which all divisions into N equal parts are equally likely, and unknown ones, under which all
-        counts are (a flat Dirichlet). The simpler has a head start, `HEAD_START`. Unknown shares are sought from two
-        starts, for alternation only finds what is near: from the support, and from all queries in one class, which is
-        where a task with hardly any queries of the other classes is at home.
+        counts are (a flat Dirichlet). Unknown shares are sought from two starts, for alternation only finds what is
+        near: from the support, and from all queries in one class, where a task is at home that hardly has any queries
+        of the others.
     n_classes : int
+    lead : float
+        Head start of equal shares, for each share that the other hypothesis leaves free.
 
     Examples
     --------
@@ -156,7 +174,7 @@ def fit_mixture(gram: NDArray[np.floating], labels: NDArray[np.int64], shares: A
     if not task.n_query:
         return found
     m = task.n_query
-    evidence = evidence + n_classes * gammaln(m / n_classes + 1.0) - gammaln(m + 1.0) + HEAD_START * (n_classes - 1)
+    evidence = evidence + n_classes * gammaln(m / n_classes + 1.0) - gammaln(m + 1.0) + lead * (n_classes - 1)
     for start in (task.unanswered, task.all_in_one_class()):
         free, evidence_of_free = task.alternate(_count, start)
         counts = gammaln(m * free.shares + 1.0).sum(axis=-1)

@@ -14,7 +14,6 @@ from marginshot._jit import entry_point, leaf
 from marginshot.kernels.exponentials_compiled import decay
 from marginshot.mixture import (
     FIRST_WITHIN,
-    HEAD_START,
     LEAST_SHARE,
     LEAST_WITHIN,
     SHARE_STEPS,
@@ -204,11 +203,11 @@ def _put_into_one_class(gram: Gram, labels: NDArray[np.int64], answers: Array) -
 
 
 @leaf
-def _evidence_of_counts(shares: Array, n_query: int) -> float:
-    """How much the counts speak for unequal classes: flat Dirichlet against equal parts, less the head start."""
+def _evidence_of_counts(shares: Array, n_query: int, lead: float) -> float:
+    """What the counts say for unequal classes: flat Dirichlet against equal parts, less their head start."""
     n_classes = shares.shape[0]
     value = math.lgamma(n_classes) - math.lgamma(n_query + n_classes) + math.lgamma(n_query + 1.0)
-    value -= HEAD_START * (n_classes - 1.0)
+    value -= lead * (n_classes - 1.0)
     for c in range(n_classes):
         value += math.lgamma(n_query * shares[c] + 1.0) - math.lgamma(n_query / n_classes + 1.0)
     return value
@@ -220,13 +219,15 @@ def fit_mixtures(
     labels: NDArray[np.int64],
     shares: Array,
     estimate: bool,
+    lead: float,
     logits: Array,
     found: Array,
     within: Array,
 ) -> None:
     """Fit a mixture to each task of a batch: `marginshot.mixture.fit_mixture` with ``shares``, or None to estimate.
 
-    ``grams`` (T, M, M), support rows first; ``labels`` (T, n); ``shares`` (T, N), uniform where they are estimated.
+    ``grams`` (T, M, M), support rows first; ``labels`` (T, n); ``shares`` (T, N), uniform where they are estimated;
+    ``lead``, the head start of equal shares.
     Written in place: ``logits`` (T, M, N); ``found`` (T, N), the shares given or estimated; ``within`` (T,).
     """
     n_classes, n_query = found.shape[1], grams.shape[1] - labels.shape[1]
@@ -246,6 +247,6 @@ def fit_mixtures(
             else:
                 _put_into_one_class(gram, known, answers)
             other, other_within = _alternate(gram, spread, known, nothing, answers, other_logits, other_found)
-            other += _evidence_of_counts(other_found, n_query)
+            other += _evidence_of_counts(other_found, n_query, lead)
             if other > evidence:
                 logits[task], found[task], within[task], evidence = other_logits, other_found, other_within, other
