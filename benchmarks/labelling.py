@@ -247,9 +247,12 @@ def label_folder(place: Path) -> tuple[dict[str, float], float, float]:
         "try:\n    main(sys.argv[1:])\n"
         "finally:\n    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)\n"
     )
-    started = time.perf_counter()
+    # Python's byte code as an installation has it from its first run on, also where this environment keeps none.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = str(place / "bytecode")
     command = [sys.executable, "-c", code, "label", "photos", *chain.from_iterable(options.items())]
-    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
+    started = time.perf_counter()
+    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=False)
     total = time.perf_counter() - started
     if done.returncode:
         raise RuntimeError(done.stderr)

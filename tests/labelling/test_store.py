@@ -27,7 +27,7 @@ def test_many_keys_at_once(tmp_path):
 
 
 def test_those_unused_longest_go_first(tmp_path, monkeypatch):
-    clock = iter(range(1000))
+    clock = iter(range(0, 1_000_000, 3600))  # uses within an hour count as one
     monkeypatch.setattr("time.time", lambda: float(next(clock)))
     store = Store(tmp_path, limit=3 * 16)
     for key in "abcd":
@@ -36,6 +36,14 @@ def test_those_unused_longest_go_first(tmp_path, monkeypatch):
     store.trim()
     assert set(store.load(list("abcd"))) == {"a", "c", "d"}
     assert store.count() == (3, 48)
+
+
+def test_a_use_soon_after_the_last_writes_nothing(tmp_path):
+    store = Store(tmp_path)
+    store.keep(["a", "b"], vectors(2))
+    before = store.path.read_bytes()
+    assert set(store.load(["a", "b"])) == {"a", "b"}
+    assert store.path.read_bytes() == before
 
 
 def test_clearing_shrinks_the_file_and_keeps_the_marks(tmp_path):

@@ -22,6 +22,7 @@ DEFAULT_LIMIT = 2_000_000_000  # bytes of embeddings
 
 _FILE = "labelling.sqlite"
 _LOOKUP = 500  # keys asked for at a time, below SQLite's limit on variables
+_ONE_USE = 3600.0  # seconds in which several uses count as one: to note a use, its whole embedding is written again
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS embeddings (key TEXT PRIMARY KEY, vector BLOB NOT NULL, used REAL NOT NULL) WITHOUT ROWID;
@@ -73,15 +74,18 @@ class Store:
             ) from error
 
     def load(self, keys: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """The embeddings that are there, by key; all of them now count as used."""
+        """The embeddings that are there, by key; all of them now count as used, to the hour."""
         found: dict[str, NDArray[np.float32]] = {}
+        now = time.time()
         with self._open() as connection:
             for start in range(0, len(keys), _LOOKUP):
                 part = tuple(keys[start : start + _LOOKUP])
                 marks = ",".join("?" * len(part))
                 rows = connection.execute(f"SELECT key, vector FROM embeddings WHERE key IN ({marks})", part)
                 found.update((key, np.frombuffer(vector, dtype="<f4")) for key, vector in rows)
-                connection.execute(f"UPDATE embeddings SET used = ? WHERE key IN ({marks})", (time.time(), *part))
+                connection.execute(
+                    f"UPDATE embeddings SET used = ? WHERE used <= ? AND key IN ({marks})", (now, now - _ONE_USE, *part)
+                )
         return found
 
     def keep(self, keys: Sequence[str], vectors: NDArray[np.float32]) -> None:
