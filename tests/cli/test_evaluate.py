@@ -41,6 +41,19 @@ def test_the_whole_way(cli):
     assert "SimpleShot" in Path("report.html").read_text()
 
 
+def test_base_classes_whiten_the_features(cli):
+    digits = load_features("digits")
+    for name, kept in (("base.npz", digits.y < 4), ("novel.npz", digits.y >= 4)):
+        names = np.array(digits.classes)[digits.y[kept]]
+        np.savez(name, X=digits.X[kept], y=names)
+    outcome = cli("evaluate", "novel.npz", "--base", "base.npz", *QUICK)
+    assert outcome.code == 0
+    assert "novel.npz, whitened by base.npz" in " ".join(outcome.out.split())
+    refused = cli("evaluate", "digits", "--base", "base.npz", *QUICK)
+    assert refused.code == 2
+    assert "Base classes must not occur among the novel ones; 4 of base.npz are also in digits" in refused.err
+
+
 def test_workers_do_not_change_the_result(cli):
     methods = "fs-tmmc,fs-mmc,laplacianshot,bd-cspn"
     for jobs, name in ((1, "one.json"), (2, "two.json")):

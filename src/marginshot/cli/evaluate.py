@@ -55,6 +55,9 @@ def command(
     present: Annotated[
         int | None, typer.Option("--present", help="Only so many of the classes occur among the queries.")
     ] = None,
+    base: Annotated[
+        str | None, typer.Option("--base", help="Features of base classes: whiten by their scatter within classes.")
+    ] = None,
     config: Annotated[
         Path | None, typer.Option("--config", help="TOML with settings of methods, e.g. from `marginshot tune`.")
     ] = None,
@@ -87,8 +90,14 @@ def command(
     from marginshot.evaluation.run import Run
     from marginshot.features import load_features
 
+    banks = [load_features(spec, allow_pickle=allow_pickle) for spec in features]
+    if base is not None:
+        from marginshot.whitening import whiten
+
+        statistics = load_features(base, allow_pickle=allow_pickle)
+        banks = [whiten(bank, statistics) for bank in banks]
     run = Run(
-        banks=[load_features(spec, allow_pickle=allow_pickle) for spec in features],
+        banks=banks,
         methods=parse_methods(methods, config),
         settings=settings,
         n_tasks=tasks,
