@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.special import softmax
 
-from marginshot.mixture import HEAD_START, fit_mixture, spread
+from marginshot.mixture import fit_mixture, spread
 from marginshot.mixture_compiled import fit_mixtures
 
 
@@ -91,7 +91,29 @@ def test_the_compiled_twin_agrees(counts, shots, estimate):
     shares = np.full((4, n_classes), 1 / n_classes)
     mixture = fit_mixture(grams, labels, None if estimate else shares, n_classes)
     logits, found, within = np.empty((*grams.shape[:2], n_classes)), np.empty((4, n_classes)), np.empty(4)
-    fit_mixtures(grams, labels, shares, estimate, HEAD_START, logits, found, within)
+    fit_mixtures(grams, labels, shares, estimate, 0.0, logits, found, within)
     assert_allclose(logits, mixture.logits(grams), atol=2e-3)
     assert_allclose(found, mixture.shares, atol=1e-5)
     assert_allclose(within, mixture.within, atol=1e-5)
+
+
+@pytest.mark.parametrize(("dimensions", "shots"), [(200, 1), (1000, 1), (20, 5), (200, 5), (1000, 5)])
+def test_rows_without_clusters_speak_for_no_class(dimensions, shots):
+    """A centre of few rows fits these, the better the more dimensions there are: no reason to believe in it."""
+    for seed in range(5):
+        rows, labels, _ = clusters([15] * 5, shots=shots, seed=seed, spread=5.0, dimensions=dimensions)
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        _, mixture = answers(rows, labels, None, 5)
+        assert mixture.shares.max() < 0.5
+
+
+def test_one_class_may_have_nearly_all_queries():
+    rows, labels, truth = clusters([29, 1], spread=0.2)
+    posteriors, mixture = answers(rows, labels, None, 2)
+    assert mixture.shares[0] > 0.9
+    assert np.mean(posteriors[2:].argmax(axis=1) == truth) > 0.95
+
+
+def test_within_is_small_where_clusters_are_far_apart():
+    near, far = (answers(*clusters([15] * 3, spread=spread)[:2], None, 3)[1].within for spread in (0.5, 0.05))
+    assert far < 0.5 * near

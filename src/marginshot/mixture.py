@@ -14,7 +14,9 @@ The sharpness follows from the task. Balls of variance v in d dimensions have β
 the sharpness: a soft start, like the growing query weight of the planes, ends less often in a poor division.
 
 The class shares are given, or one of two hypotheses is chosen by its evidence (`fit_mixture`): all classes are equally
-large, or any division of the queries among them is as likely as any other.
+large, or any division of the queries among them is as likely as any other. A centre made of few rows fits these too
+well, the more so the more dimensions there are; so the evidence takes the variance half as found and half with each row
+left out of the centre it is compared with.
 """
 
 from __future__ import annotations
@@ -38,13 +40,14 @@ ShareRule = Callable[[Array, Array], Array]
 SUPPORT_WEIGHT = 4.0  # rows that a labelled row counts for
 SHARPENING = (0.5, 0.5, 2 / 3, 5 / 6, 1.0, 1.0)  # of β, round by round
 FIRST_WITHIN = 2 / 3  # share of the variance that lies within the classes, before any query has an answer
-LEAST_WITHIN = 0.05
+LEAST_WITHIN, MOST_LEFT_OUT = 0.05, 2.0  # between which shares of the variance are believed
 SHARE_STEPS = 5  # of the inner alternation between answers and shares
 LEAST_SHARE = 1e-6
-# Head start of equal shares, in nats for each share that the other hypothesis leaves free. Where the mixture also
-# answers, a wrong "equal" costs as much as a wrong "unequal". Offsets alone matter less: planes that believe in equal
-# shares answer unequal ones fairly well, so there the evidence has to be strong.
-HEAD_START = 1.0
+CENTRE_PRIOR = 1.0  # rows at the task's mean that every centre holds
+# Queries that, left out, are hardly nearer to their class than to the task's mean: no clusters.
+LEAST_EXPLAINED = 0.03
+# Head start of equal shares, in nats for each share that the other hypothesis leaves free, where only the shares are
+# asked for: planes that believe in equal shares answer unequal ones fairly well, so the evidence has to be strong.
 HEAD_START_OF_SHARES_ALONE = 5.0
 NEIGHBOURS = 8  # that rows are averaged with before their shares are estimated
 # A mixture has few numbers to find: of a large task, this many queries and labelled rows tell them.
@@ -103,7 +106,7 @@ def mixture_grams(grams: NDArray[np.floating], n_support: int, n_classes: int, s
 
 def head_start(settings: Settings) -> float:
     """Of equal shares, for each share that the other hypothesis leaves free."""
-    return HEAD_START if settings.calibration == "mixture" else HEAD_START_OF_SHARES_ALONE
+    return 0.0 if settings.calibration == "mixture" else HEAD_START_OF_SHARES_ALONE
 
 
 def find_mixture(gram: Array, labels: NDArray[np.int64], shares: Array, settings: Settings) -> Mixture:
@@ -138,7 +141,7 @@ def fit_mixture(
     labels: NDArray[np.int64],
     shares: Array | None,
     n_classes: int,
-    lead: float = HEAD_START,
+    lead: float = 0.0,
 ) -> Mixture:
     """The mixture of a task, or of each task of a batch.
 
@@ -153,9 +156,10 @@ def fit_mixture(
         shares, under which all divisions into N equal parts are equally likely, and unknown ones, under which all
         counts are (a flat Dirichlet). Unknown shares are sought from two starts, for alternation only finds what is
         near: from the support, and from all queries in one class, where a task is at home that hardly has any queries
-        of the others.
+        of the others. Where there is one labelled row a class and the queries show no clusters, nothing can speak
+        against equal shares.
     n_classes : int
-    lead : float
+    lead : float, default=0
         Head start of equal shares, for each share that the other hypothesis leaves free.
 
     Examples
@@ -168,20 +172,22 @@ def fit_mixture(
     task = _Task(gram, labels, n_classes)
     if shares is not None:
         given = np.broadcast_to(shares, task.class_shape)
-        return replace(task.alternate(_keep_to(given), task.unanswered)[0], shares=given)
-    equal = np.full(task.class_shape, 1.0 / n_classes)
-    found, evidence = task.alternate(_keep_to(equal), task.unanswered)
+        mixture, _, _ = task.alternate(_keep_to(given), task.unanswered)
+        return replace(mixture, shares=given)
+    found, evidence, clustered = task.alternate(_keep_to(np.full(task.class_shape, 1.0 / n_classes)), task.unanswered)
     if not task.n_query:
         return found
-    m = task.n_query
+    m, equal = task.n_query, found
     evidence = evidence + n_classes * gammaln(m / n_classes + 1.0) - gammaln(m + 1.0) + lead * (n_classes - 1)
     for start in (task.unanswered, task.all_in_one_class()):
-        free, evidence_of_free = task.alternate(_count, start)
+        free, evidence_of_free, seen = task.alternate(_count, start)
         counts = gammaln(m * free.shares + 1.0).sum(axis=-1)
         evidence_of_free = evidence_of_free + gammaln(n_classes) - gammaln(m + n_classes) + counts
         better = evidence_of_free > evidence
         found, evidence = _choose(better, free, found), np.where(better, evidence_of_free, evidence)
-    return found
+        clustered = clustered | seen
+    one_shot = task.n_support <= n_classes
+    return _choose(clustered, found, equal) if one_shot else found
 
 
 def _choose(first: NDArray[np.bool_], a: Mixture, b: Mixture) -> Mixture:
@@ -218,11 +224,8 @@ class _Task:
         self.class_shape = (*labels.shape[:-1], n_classes)
         self.unanswered = np.zeros((*labels.shape[:-1], self.n_query, n_classes))
         self.variance, self.dimensions = spread(gram)
-        squares = np.einsum("...ii->...i", gram).astype(np.float64)
+        self.squares = np.einsum("...ii->...i", gram).astype(np.float64)
         self.weight = SUPPORT_WEIGHT * self.n_support + self.n_query
-        # Σ weight · |x|², of which the centres explain a part.
-        self.squares = SUPPORT_WEIGHT * squares[..., : self.n_support].sum(axis=-1)
-        self.squares += squares[..., self.n_support :].sum(axis=-1)
 
     def all_in_one_class(self) -> Array:
         """Answers that put every query into the class whose support is nearest to their mean."""
@@ -233,34 +236,48 @@ class _Task:
         nearest = distances.argmin(axis=-1)[..., None, None] == np.arange(self.class_shape[-1])
         return self.unanswered + nearest
 
-    def alternate(self, share_rule: ShareRule, answers: Array) -> tuple[Mixture, Array]:
-        """The mixture after the last round, and its evidence but for that of the counts."""
-        n = self.n_support
+    def alternate(self, share_rule: ShareRule, answers: Array) -> tuple[Mixture, Array, NDArray[np.bool_]]:
+        """The mixture after the last round, its evidence but for that of the counts, and whether there are clusters."""
+        n, n_rows = self.n_support, self.gram.shape[-1]
         pull = np.zeros(self.class_shape)
         within = np.full(self.class_shape[:-1], FIRST_WITHIN)
         for round_, sharpening in enumerate(SHARPENING):
             weights = np.concatenate((self.support, answers), axis=-2)
-            sizes = weights.sum(axis=-2)
-            centres = weights / sizes[..., None, :]
+            sizes = weights.sum(axis=-2, keepdims=True) + CENTRE_PRIOR
+            centres = (weights + CENTRE_PRIOR / n_rows) / sizes
             products = self.gram @ centres
             lengths = np.einsum("...ic,...ic->...c", centres, products)
+            distances = weights * (self.squares[..., None] - 2.0 * products + lengths[..., None, :])
             if round_:
-                within = self._share_within((sizes * lengths).sum(axis=-1))
+                within = np.clip(self._share_of_variance(distances), LEAST_WITHIN, 1.0)
             beta = sharpening * self._sharpness(within)[..., None]
             logits = beta[..., None] * (2.0 * products[..., n:, :] - lengths[..., None, :])
             for _ in range(SHARE_STEPS if self.n_query else 0):
                 pull = share_rule(softmax(logits + pull[..., None, :], axis=-1), pull)
             answers = softmax(logits + pull[..., None, :], axis=-1)
-        log_answers = log_softmax(logits + pull[..., None, :], axis=-1)
+        # x − C without x is longer than x − C by the centre's size over its size without x.
+        left_out = distances * (sizes / (sizes - weights)) ** 2
         # The likelihood of balls of the variance found is v^(−d/2) a row; the rest is the entropy of the answers.
-        evidence = -0.5 * self.dimensions * self.weight * np.log(within) - (answers * log_answers).sum(axis=(-2, -1))
+        log_variance = np.log(within) + np.log(np.clip(self._share_of_variance(left_out), LEAST_WITHIN, MOST_LEFT_OUT))
+        log_answers = log_softmax(logits + pull[..., None, :], axis=-1)
+        evidence = -0.25 * self.dimensions * self.weight * log_variance - (answers * log_answers).sum(axis=(-2, -1))
         shares = answers.mean(axis=-2) if self.n_query else np.full(self.class_shape, 1.0 / self.class_shape[-1])
-        return Mixture(2.0 * beta[..., None] * centres, pull - beta * lengths, shares, within), evidence
+        mixture = Mixture(2.0 * beta[..., None] * centres, pull - beta * lengths, shares, within)
+        return mixture, evidence, self._are_clustered(left_out[..., n:, :])
 
-    def _share_within(self, explained: Array) -> Array:
-        share = np.full_like(explained, FIRST_WITHIN)
-        np.divide(self.squares - explained, self.weight * self.variance, out=share, where=self.variance > 0)
-        return np.clip(share, LEAST_WITHIN, 1.0)
+    def _share_of_variance(self, weighted_distances: Array) -> Array:
+        share = np.full(self.class_shape[:-1], FIRST_WITHIN)
+        total = weighted_distances.sum(axis=(-2, -1))
+        np.divide(total, self.weight * self.variance, out=share, where=self.variance > 0)
+        return share
+
+    def _are_clustered(self, left_out: Array) -> NDArray[np.bool_]:
+        """Whether queries, left out, are nearer to their class than to the task's mean, which is left out as well."""
+        n_rows = self.gram.shape[-1]
+        mean = self.gram.mean(axis=-1, dtype=np.float64)
+        to_mean = (self.squares - 2.0 * mean + mean.mean(axis=-1, keepdims=True))[..., self.n_support :].sum(axis=-1)
+        clustered = left_out.sum(axis=(-2, -1)) < (1.0 - LEAST_EXPLAINED) * to_mean * (n_rows / (n_rows - 1)) ** 2
+        return np.asarray(clustered)
 
     def _sharpness(self, within: Array) -> Array:
         beta = np.zeros_like(within)

@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 from marginshot._jit import entry_point, leaf
 from marginshot.kernels.exponentials_compiled import decay
 from marginshot.mixture import (
+    CENTRE_PRIOR,
     FIRST_WITHIN,
+    LEAST_EXPLAINED,
     LEAST_SHARE,
     LEAST_WITHIN,
+    MOST_LEFT_OUT,
     SHARE_STEPS,
     SHARPENING,
     SUPPORT_WEIGHT,
@@ -27,9 +30,9 @@ Gram = NDArray[np.float32]
 
 @leaf
 def _spread(gram: Gram, n_support: int) -> tuple[float, float, float]:
-    """Variance and effective dimension of the rows, and Σ weight · |x|², of which the centres explain a part."""
+    """Variance and effective dimension of the rows, and the queries' squared distances to the mean of the others."""
     n_rows = gram.shape[0]
-    trace, squares, rows, grand, weighted = 0.0, 0.0, 0.0, 0.0, 0.0
+    trace, squares, rows, grand, to_mean = 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(n_rows):
         total, square = 0.0, 0.0
         row = gram[i]
@@ -37,15 +40,17 @@ def _spread(gram: Gram, n_support: int) -> tuple[float, float, float]:
             total += np.float64(row[j])
             square += np.float64(row[j]) * np.float64(row[j])
         trace += np.float64(gram[i, i])
-        weighted += np.float64(gram[i, i]) * (SUPPORT_WEIGHT if i < n_support else 1.0)
+        if i >= n_support:
+            to_mean += np.float64(gram[i, i]) - 2.0 * total / n_rows
         squares += square
         rows += (total / n_rows) ** 2
         grand += total / n_rows**2
+    to_mean = (to_mean + (n_rows - n_support) * grand) * (n_rows / (n_rows - 1.0)) ** 2
     trace -= n_rows * grand
     squares += (n_rows * grand) ** 2 - 2.0 * n_rows * rows
     if trace > 1e-6 and squares > 1e-6:
-        return trace / n_rows, trace * trace / squares, weighted
-    return 0.0, 0.0, weighted
+        return trace / n_rows, trace * trace / squares, to_mean
+    return 0.0, 0.0, to_mean
 
 
 @leaf
@@ -87,21 +92,23 @@ def _alternate(
     answers: Array,
     logits: Array,
     found: Array,
-) -> tuple[float, float]:
+) -> tuple[float, float, bool]:
     """Write logits (M, N) and shares (N,) after the last round, starting from ``answers`` (N, m), which are changed.
 
-    Returns the evidence but for that of the counts, and the share of the variance within the classes.
+    Returns the evidence but for that of the counts, the share of the variance within the classes, and whether there are
+    clusters.
     """
     n_classes, n_rows, n_support = found.shape[0], gram.shape[0], labels.shape[0]
     n_query = n_rows - n_support
+    weights, sizes = np.empty((n_classes, n_rows), np.float32), np.empty(n_classes)
     centres, products = np.empty((n_classes, n_rows), np.float32), np.empty((n_classes, n_rows), np.float32)
     scaled, likelihood, factors = np.empty((n_classes, n_rows)), np.empty((n_classes, n_query)), np.ones(n_classes)
-    variance, dimensions, squares = spread
-    weight, within = SUPPORT_WEIGHT * n_support + n_query, FIRST_WITHIN
+    variance, dimensions, to_mean = spread
+    total, within = (SUPPORT_WEIGHT * n_support + n_query) * variance, FIRST_WITHIN
     for round_ in range(len(SHARPENING)):
-        explained = _place_centres(gram, labels, answers, centres, products)
+        _place_centres(gram, labels, answers, weights, sizes, centres, products)
         if round_ and variance > 0.0:
-            within = min(max((squares - explained) / (weight * variance), LEAST_WITHIN), 1.0)
+            within = min(max(_distances(gram, weights, centres, products) / total, LEAST_WITHIN), 1.0)
         beta = SHARPENING[round_] * 0.5 * dimensions / (within * variance) if variance > 0.0 else 0.0
         for c in range(n_classes):
             _scale(centres[c], products[c], beta, scaled[c])
@@ -109,7 +116,9 @@ def _alternate(
             _exponentiate(scaled[:, n_support:], likelihood)
             _weigh_classes(likelihood, shares, answers, factors)
             _answer(likelihood, factors, answers)
-    evidence = -0.5 * dimensions * weight * math.log(within)
+    of_support, of_queries = _left_out(gram, n_support, weights, sizes, centres, products)
+    share = min(max((of_support + of_queries) / total, LEAST_WITHIN), MOST_LEFT_OUT) if variance > 0.0 else FIRST_WITHIN
+    evidence = -0.25 * dimensions * (SUPPORT_WEIGHT * n_support + n_query) * (math.log(within) + math.log(share))
     for c in range(n_classes):
         log_factor = math.log(factors[c])
         found[c] = answers[c].sum() / n_query if n_query else 1.0 / n_classes
@@ -118,7 +127,38 @@ def _alternate(
         for i in range(n_query):
             if answers[c, i] > 0.0:
                 evidence -= answers[c, i] * math.log(answers[c, i])
-    return evidence, within
+    return evidence, within, of_queries < (1.0 - LEAST_EXPLAINED) * to_mean
+
+
+@leaf
+def _distances(gram: Gram, weights: Gram, centres: Gram, products: Gram) -> float:
+    """Σ weight · squared distance of all rows to all centres."""
+    total = 0.0
+    for c in range(centres.shape[0]):
+        length = _length(centres[c], products[c])
+        for i in range(gram.shape[0]):
+            distance = np.float64(gram[i, i]) - 2.0 * np.float64(products[c, i]) + length
+            total += np.float64(weights[c, i]) * distance
+    return total
+
+
+@leaf
+def _left_out(
+    gram: Gram, n_support: int, weights: Gram, sizes: Array, centres: Gram, products: Gram
+) -> tuple[float, float]:
+    """The same with each row left out of the centre, of the support and of the queries."""
+    of_support, of_queries = 0.0, 0.0
+    for c in range(centres.shape[0]):
+        length = _length(centres[c], products[c])
+        for i in range(gram.shape[0]):
+            weight = np.float64(weights[c, i])
+            distance = np.float64(gram[i, i]) - 2.0 * np.float64(products[c, i]) + length
+            distance *= weight * (sizes[c] / (sizes[c] - weight)) ** 2
+            if i < n_support:
+                of_support += distance
+            else:
+                of_queries += distance
+    return of_support, of_queries
 
 
 @leaf
@@ -138,29 +178,26 @@ def _exponentiate(scaled: Array, likelihood: Array) -> None:
 
 @leaf
 def _place_centres(
-    gram: Gram,
-    labels: NDArray[np.int64],
-    answers: Array,
-    centres: NDArray[np.float32],
-    products: NDArray[np.float32],
-) -> float:
-    """Weights (N, M) of the rows in each class's centre, their inner products with all rows, and what they explain."""
-    n_support, n_query = labels.shape[0], answers.shape[1]
-    sizes = np.empty(answers.shape[0])
-    centres[:] = np.float32(0.0)
+    gram: Gram, labels: NDArray[np.int64], answers: Array, weights: Gram, sizes: Array, centres: Gram, products: Gram
+) -> None:
+    """Weights (N, M) of the rows in each class, the centres they make, and these centres' inner products with all rows.
+
+    ``sizes`` (N,) are the weights' sums with that of the prior row.
+    """
+    n_support, n_rows = labels.shape[0], gram.shape[0]
+    prior = np.float32(CENTRE_PRIOR / n_rows)
+    weights[:] = np.float32(0.0)
     for i in range(n_support):
-        centres[labels[i], i] = SUPPORT_WEIGHT
+        weights[labels[i], i] = SUPPORT_WEIGHT
     for c in range(answers.shape[0]):
-        row, source = centres[c, n_support:], answers[c]
-        for i in range(n_query):
+        row, source = weights[c, n_support:], answers[c]
+        for i in range(source.shape[0]):
             row[i] = source[i]
-        sizes[c] = centres[c].sum()
-        centres[c] /= np.float32(sizes[c])
+        sizes[c] = weights[c].sum() + CENTRE_PRIOR
+        scale = np.float32(1.0 / sizes[c])
+        for i in range(n_rows):
+            centres[c, i] = (weights[c, i] + prior) * scale
     np.dot(centres, gram, products)
-    explained = 0.0
-    for c in range(answers.shape[0]):
-        explained += sizes[c] * _length(centres[c], products[c])
-    return explained
 
 
 @leaf
@@ -184,9 +221,12 @@ def _scale(centre: NDArray[np.float32], product: NDArray[np.float32], beta: floa
 def _put_into_one_class(gram: Gram, labels: NDArray[np.int64], answers: Array) -> None:
     """Answers (N, m) that put every query into the class whose support is nearest to their mean."""
     n_support, n_classes = labels.shape[0], answers.shape[0]
-    nothing = np.empty((n_classes, 0))
-    centres, products = np.empty((n_classes, n_support), np.float32), np.empty((n_classes, n_support), np.float32)
-    _place_centres(np.ascontiguousarray(gram[:n_support, :n_support]), labels, nothing, centres, products)
+    centres, products = np.zeros((n_classes, n_support), np.float32), np.empty((n_classes, n_support), np.float32)
+    for i in range(n_support):
+        centres[labels[i], i] = np.float32(1.0)
+    for c in range(n_classes):
+        centres[c] /= centres[c].sum()
+    np.dot(centres, np.ascontiguousarray(gram[:n_support, :n_support]), products)
     to_queries = np.zeros(n_support)
     for i in range(n_support):
         for j in range(n_support, gram.shape[0]):
@@ -232,21 +272,29 @@ def fit_mixtures(
     """
     n_classes, n_query = found.shape[1], grams.shape[1] - labels.shape[1]
     nothing, answers = np.empty(0), np.empty((n_classes, n_query))
+    equal_logits, equal_found = np.empty(logits.shape[1:]), np.empty(n_classes)
     other_logits, other_found = np.empty(logits.shape[1:]), np.empty(n_classes)
     for task in range(grams.shape[0]):
         gram, known = grams[task], labels[task]
         spread = _spread(gram, known.shape[0])
         answers[:] = 0.0
-        evidence, within[task] = _alternate(gram, spread, known, shares[task], answers, logits[task], found[task])
+        evidence, within[task], clustered = _alternate(
+            gram, spread, known, shares[task], answers, logits[task], found[task]
+        )
         if not estimate:
             found[task] = shares[task]
             continue
+        equal_within = within[task]
+        equal_logits[:], equal_found[:] = logits[task], found[task]
         for start in range(2 if n_query else 0):
             if start == 0:
                 answers[:] = 0.0
             else:
                 _put_into_one_class(gram, known, answers)
-            other, other_within = _alternate(gram, spread, known, nothing, answers, other_logits, other_found)
+            other, other_within, seen = _alternate(gram, spread, known, nothing, answers, other_logits, other_found)
             other += _evidence_of_counts(other_found, n_query, lead)
+            clustered = clustered or seen
             if other > evidence:
                 logits[task], found[task], within[task], evidence = other_logits, other_found, other_within, other
+        if not clustered and known.shape[0] <= n_classes:
+            logits[task], found[task], within[task] = equal_logits, equal_found, equal_within
