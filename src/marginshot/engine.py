@@ -16,7 +16,7 @@ from marginshot._threads import map_in_threads
 from marginshot._validation import check_table_tasks, check_task_batch
 from marginshot.calibration import Calibration
 from marginshot.kernels.grams import ArrayTasks, TableTasks
-from marginshot.mixture import head_start, mixture_grams, needs_mixture
+from marginshot.mixture import answers_elsewhere, head_start, needs_mixture, share_grams
 from marginshot.neighbours import check_neighbours
 from marginshot.priors import is_estimated, offsets, starting_prior
 from marginshot.settings import Settings
@@ -159,8 +159,11 @@ def _solve_chunk(
     logits: Array | float = 0.0
     within: Array | None = None
     if needs_mixture(settings):
-        clustered = mixture_grams(grams, n_support, len(shares), settings)
-        all_logits, task_shares, within = _fit_mixtures(clustered, labels, task_shares, settings)
+        source = share_grams(grams, n_support, len(shares), settings)
+        estimate = is_estimated(settings.prior)
+        all_logits, task_shares, within = _fit_mixtures(source, labels, task_shares, estimate, head_start(settings))
+        if answers_elsewhere(settings):
+            all_logits, _, within = _fit_mixtures(grams, labels, task_shares, False, 0.0)
         logits = all_logits[:, n_support:]
     margins, norms = _follow_paths(grams, labels, offsets(settings.prior, task_shares), settings)
     calibration = _calibrate(settings.calibration, margins, labels, within)
@@ -237,21 +240,18 @@ def _load_mixture() -> None:
     from marginshot._jit import announce_compilation
 
     with announce_compilation("the mixture for batches of tasks"):
-        _fit_mixtures(
-            np.eye(2, dtype=np.float32)[None], np.array([[0, 1]]), np.full((1, 2), 0.5), Settings(prior="estimate")
-        )
+        _fit_mixtures(np.eye(2, dtype=np.float32)[None], np.array([[0, 1]]), np.full((1, 2), 0.5), True, 0.0)
 
 
 def _fit_mixtures(
-    grams: NDArray[np.float32], labels: Labels, task_shares: Array, settings: Settings
+    grams: NDArray[np.float32], labels: Labels, task_shares: Array, estimate: bool, lead: float
 ) -> tuple[Array, Array, Array]:
     """Logits (T, M, N) of all rows, the classes' shares (T, N), given or estimated, and the variance within (T,)."""
     from marginshot.mixture_compiled import fit_mixtures  # imports numba
 
     logits, found = np.empty((*grams.shape[:2], task_shares.shape[1])), np.empty_like(task_shares)
     within = np.empty(len(grams))
-    estimate = is_estimated(settings.prior)
-    fit_mixtures(grams, labels, task_shares, estimate, head_start(settings), logits, found, within)
+    fit_mixtures(grams, labels, task_shares, estimate, lead, logits, found, within)
     return logits, found, within
 
 

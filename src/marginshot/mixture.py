@@ -93,13 +93,12 @@ def needs_mixture(settings: Settings) -> bool:
     return is_estimated(settings.prior) or settings.calibration == "mixture"
 
 
-def mixture_grams(grams: NDArray[np.floating], n_support: int, n_classes: int, settings: Settings) -> Any:
-    """The kernel matrices (T, M, M) in which the mixture is fitted.
+def share_grams(grams: NDArray[np.floating], n_support: int, n_classes: int, settings: Settings) -> Any:
+    """The kernel matrices (T, M, M) in which shares are estimated: those of rows averaged with their neighbours.
 
-    Those of the planes, if it answers as well. If only its shares are asked for, those of rows averaged with their
-    neighbours, where clusters show more clearly.
+    Clusters show more clearly there. Where the planes work with such rows anyway, or shares are given, nothing changes.
     """
-    if settings.n_neighbors or settings.calibration == "mixture":
+    if settings.n_neighbors or not is_estimated(settings.prior):
         return grams
     return smooth_grams(unit_grams(grams), NEIGHBOURS, neighbour_weight(n_support, n_classes))
 
@@ -111,9 +110,18 @@ def head_start(settings: Settings) -> float:
 
 def find_mixture(gram: Array, labels: NDArray[np.int64], shares: Array, settings: Settings) -> Mixture:
     """The mixture of one task, ``gram`` (M, M) and ``labels`` (n,), with ``shares`` (N,) unless they are estimated."""
-    source = mixture_grams(gram[None], len(labels), len(shares), settings)[0]
+    n_classes = len(shares)
+    source = share_grams(gram[None], len(labels), n_classes, settings)[0]
     given = None if is_estimated(settings.prior) else shares
-    return fit_mixture(source, labels, given, len(shares), head_start(settings))
+    mixture = fit_mixture(source, labels, given, n_classes, head_start(settings))
+    if answers_elsewhere(settings):
+        return fit_mixture(gram, labels, mixture.shares, n_classes)
+    return mixture
+
+
+def answers_elsewhere(settings: Settings) -> bool:
+    """Whether the mixture answers in another kernel than that in which its shares were estimated."""
+    return settings.calibration == "mixture" and is_estimated(settings.prior) and not settings.n_neighbors
 
 
 def sample_rows(support: NDArray[np.int64], labels: NDArray[np.int64], n_rows: int) -> tuple[Any, Any]:
