@@ -4,9 +4,9 @@ M rows have M² pairs. NN-descent starts from a rough guess and looks among the 
 changes (Dong, Moses and Li, "Efficient k-nearest neighbor graph construction for generic similarity measures", WWW
 2011); pynndescent's is used, the extra `large`.
 
-Rows that come later are compared with every stored row, however many: the work grows with their number alone, a row's
-neighbours do not depend on the rows asked with it, nothing has to be built after `load`, and a walk over the graph
-from a row outside it is easily lost where classes are clusters apart; `docs/scaling.md` has the numbers.
+Rows that come later are compared with every stored row, however many: the work grows with their number alone, nothing
+has to be built after `load`, and pynndescent's walk over the graph, which cannot serve two threads at once, misses a
+third of the neighbours of a row from outside it (`docs/scaling.md`).
 """
 
 from __future__ import annotations
