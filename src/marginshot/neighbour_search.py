@@ -29,7 +29,7 @@ LARGEST_EXACT = 50_000
 #: What brings the search among more.
 INSTALL = "pip install 'marginshot[large]'"
 
-_GRAPH_NEIGHBOURS = 30  # NN-descent follows more neighbours than are asked for: the nearest of them are found surely
+_GRAPH_NEIGHBOURS = 30  # NN-descent follows more neighbours than are asked for, so that fewer of the nearest are missed
 _STRIP = 256  # rows compared with all others at a time: their cosines stay in the cache
 _GROUP = 32  # columns among which only the largest value is looked for at first
 
@@ -92,7 +92,7 @@ def compare_all(rows: Array, k: int, places: Indices) -> Indices:
 
 
 def _descend(rows: Array, k: int) -> Indices:
-    """The same for all rows by NN-descent: nearly exact. pynndescent compiles it once in every process."""
+    """The same for all rows by NN-descent, approximately. pynndescent compiles it once in every process."""
     import numba
     from pynndescent import NNDescent
 
