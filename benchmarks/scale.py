@@ -3,6 +3,7 @@
     python benchmarks/scale.py                                   # everything, about an hour
     python benchmarks/scale.py --rows 1000 10000 --limit 60      # a quick look
     python benchmarks/scale.py --plot-only                       # redraw from the stored results
+    python benchmarks/scale.py --neighbours                      # the two searches of `n_neighbors`, ten minutes
 
 Every measurement is a process of its own: generate the rows, fit, report. The time is that of `fit` alone; the peak is
 that of the whole process, rows included. A method that passes the time limit, or whose matrices cannot fit in memory,
@@ -53,6 +54,45 @@ def mixture(n_rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rows = np.flatnonzero(truth == c)[:N_SHOT]
         y[rows] = c
     return X, y, truth
+
+
+def embeddings(n_rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As `mixture`, but classes as networks give them: each varies in 20 directions of its own, and little besides."""
+    X, y, truth = mixture(n_rows)
+    rng = np.random.default_rng(1)
+    for c in range(N_CLASSES):
+        own = np.flatnonzero(truth == c)
+        directions = rng.standard_normal((20, N_FEATURES), dtype=np.float32)
+        X[own] = 0.2 * X[own] + 0.04 * rng.standard_normal((len(own), 20), dtype=np.float32) @ directions
+    return X, y, truth
+
+
+def compare_searches(sizes: list[int]) -> None:
+    """Print a table: the preset "auto" with neighbours among all pairs, by NN-descent, and without, in one process."""
+    from marginshot import TransductiveMaxMarginClassifier, neighbour_search
+
+    def fit(n_neighbors: int, largest_exact: int) -> tuple[TransductiveMaxMarginClassifier, float, float]:
+        neighbour_search.LARGEST_EXACT = largest_exact
+        started = time.perf_counter()
+        model = TransductiveMaxMarginClassifier.from_preset("auto", n_neighbors=n_neighbors).fit(X, y)
+        seconds = time.perf_counter() - started
+        return model, seconds, 100 * float(np.mean(model.transduction_[y < 0] == truth[y < 0]))
+
+    X, y, truth = mixture(2_000)
+    fit(8, 10_000)
+    print(f"compilation of NN-descent, once in a process: {fit(8, 0)[1]:.1f} s\n")
+    print("| rows | | all pairs | NN-descent | without | neighbours found | a later row |\n" + "|---" * 7 + "|")
+    for n_rows in sizes:
+        for title, draw in (("embeddings", embeddings), ("spherical noise", mixture)):
+            X, y, truth = draw(n_rows)
+            runs = [fit(8, n_rows), fit(8, 0), fit(0, 0)]
+            pairs = zip(*(model._smoothing.neighbours[::20] for model, _, _ in runs[:2]), strict=True)
+            found = np.mean([len(np.intersect1d(exact, near)) / 8 for exact, near in pairs])
+            started = time.perf_counter()
+            runs[1][0].predict(0.99 * X[:2_000])
+            later = (time.perf_counter() - started) / 2
+            cells = " | ".join(f"{seconds:.1f} s, {accuracy:.2f} %" for _, seconds, accuracy in runs)
+            print(f"| {n_rows:,} | {title} | {cells} | {100 * found:.1f} % | {later:.2f} ms |", flush=True)
 
 
 def fit_tsvm(X: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -207,7 +247,8 @@ def plot(found: dict[str, dict[str, dict[str, object]]], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, nargs="+", default=[1_000, 10_000, 100_000, 1_000_000])
+    parser.add_argument("--rows", type=int, nargs="+")
+    parser.add_argument("--neighbours", action="store_true", help="compare the searches of n_neighbors only")
     parser.add_argument("--methods", nargs="+", choices=TITLES, default=[m for m in TITLES if m != "tsvm"])
     parser.add_argument("--limit", type=float, default=900.0, help="seconds for one measurement")
     parser.add_argument("--tsvm-python", help="interpreter of an environment with LAMDA-SSL; adds the TSVM")
@@ -219,11 +260,14 @@ def main() -> None:
     if options.one:
         run_one(options.one[0], int(options.one[1]))
         return
+    if options.neighbours:
+        compare_searches(options.rows or [20_000, 50_000, 100_000])
+        return
     found = json.loads(options.results.read_text()) if options.results.exists() else {}
     methods = [] if options.plot_only else options.methods
     if options.tsvm_python and "tsvm" not in methods:
         methods = [*methods, "tsvm"]
-    for n_rows in options.rows:
+    for n_rows in options.rows or [1_000, 10_000, 100_000, 1_000_000]:
         for method in methods:
             sizes = found.setdefault(method, {})
             smaller = [r for n, r in sizes.items() if int(n) < n_rows and "failed" in r]

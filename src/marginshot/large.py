@@ -254,7 +254,7 @@ def _fit_transformer(feature_transform: Any, source: Table) -> Any:
 def _smooth(
     source: Table, row_map: RowMap, known: Labelled, settings: Settings
 ) -> tuple[NeighbourSmoothing, ArrayRows]:
-    """Rows averaged with their neighbours: a table of its own, and a search among all pairs of rows."""
+    """Rows averaged with their neighbours: a table of its own."""
     smoothing = NeighbourSmoothing(settings.n_neighbors, neighbour_weight(len(known.index), len(known.classes)))
     return smoothing, ArrayRows(smoothing.fit_transform(row_map(source.take(np.arange(source.shape[0])))))
 

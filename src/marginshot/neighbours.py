@@ -14,15 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.rows import ArrayRows
+from marginshot.neighbour_search import nearest_of_each, nearest_stored
 from marginshot.settings import Settings
 from marginshot.transforms import CentreAndNormalise
 
 Array = NDArray[np.floating]
 Grams = NDArray[np.float32]
 
-_STRIP = 256  # rows compared with all others at a time: their cosines stay in the cache
-_GROUP = 32  # columns among which only the largest value is looked for at first
 _SAME = 1e-6  # rows of unit length nearer than this are one row
 
 
@@ -84,59 +82,6 @@ def _centre_and_scale(grams: Any, filled: NDArray[np.bool_]) -> Any:
     return grams
 
 
-def nearest_rows(stored: Array, k: int, rows: Array | None = None) -> NDArray[np.int64]:
-    """Indices (n, k) into unit rows ``stored`` (M, D) of those nearest to each of ``rows`` (n, D), nearest first.
-
-    Without ``rows``, of each stored row, itself left out. The search is among all pairs, as products of blocks in their
-    own precision; a strip of the matrix of cosines is held at a time.
-
-    Examples
-    --------
-    >>> nearest_rows(np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]), 1)
-    array([[1],
-           [0],
-           [1]])
-    """
-    asking = stored if rows is None else rows
-    nearest = np.empty((len(asking), k), dtype=np.int64)
-
-    def work(start: int, block: Array) -> tuple[()]:
-        for first in range(0, len(block), _STRIP):
-            strip = block[first : first + _STRIP]
-            places = start + first + np.arange(len(strip))
-            cosines = strip @ stored.T
-            if rows is None:
-                cosines[np.arange(len(strip)), places] = -np.inf
-            nearest[places] = _largest(cosines, k)
-        return ()
-
-    ArrayRows(asking).accumulate(work)
-    return nearest
-
-
-def _largest(values: Array, k: int) -> NDArray[np.int64]:
-    """Columns (n, k) of the k largest values (n, M) of each row, the largest first.
-
-    The columns are dealt into groups. No value outside the k groups with the largest maxima is among the k largest, and
-    finding maxima is a tenth of the work of sorting out columns.
-    """
-    n_rows, n_columns = values.shape
-    n_groups = n_columns // _GROUP
-    if n_groups <= k:
-        candidates = np.broadcast_to(np.arange(n_columns), values.shape)
-    else:
-        # Group g holds the columns g, g + n_groups, g + 2 n_groups...; those left over are candidates at once.
-        dealt = values[:, : n_groups * _GROUP].reshape(n_rows, _GROUP, n_groups)
-        groups = np.argpartition(dealt.max(axis=1), -k, axis=1)[:, -k:]
-        members = (groups[:, :, None] + n_groups * np.arange(_GROUP)).reshape(n_rows, -1)
-        left_over = np.arange(n_groups * _GROUP, n_columns)
-        candidates = np.concatenate((members, np.broadcast_to(left_over, (n_rows, len(left_over)))), axis=1)
-    held = np.take_along_axis(values, candidates, axis=1)
-    best = np.argpartition(held, -k, axis=1)[:, -k:]
-    order = np.argsort(-np.take_along_axis(held, best, axis=1), axis=1, kind="stable")
-    return np.take_along_axis(candidates, np.take_along_axis(best, order, axis=1), axis=1)
-
-
 def mean_of_rows(stored: Array, chosen: NDArray[np.int64]) -> Array:
     """Mean (n, D) of the rows ``chosen`` (n, k), one after the other: k tables at once would not fit a cache."""
     total = stored[chosen[:, 0]]
@@ -148,7 +93,8 @@ def mean_of_rows(stored: Array, chosen: NDArray[np.int64]) -> Array:
 class NeighbourSmoothing:
     """The same on the rows themselves, for one task, and for rows that come later.
 
-    A later row looks for its neighbours among the rows of `fit`; one that equals a row of `fit` is that row.
+    A later row looks for its neighbours among the rows of `fit`; one that equals a row of `fit` is that row, and has
+    the neighbours found for it then.
 
     Parameters
     ----------
@@ -163,33 +109,33 @@ class NeighbourSmoothing:
         self.finish = CentreAndNormalise()
 
     def fit_transform(self, rows: Array) -> Array:
-        """Remember unit rows (M, D) and return them smoothed, centred and of unit length."""
-        self.rows = rows
+        """Remember unit rows (M, D) and their neighbours; return them smoothed, centred and of unit length."""
         filled = rows.any(axis=1)
-        stored = rows[filled]
+        self.rows = rows if filled.all() else rows[filled]
+        self.neighbours = nearest_of_each(self.rows, max(0, min(self.n_neighbors, len(self.rows) - 1)))
         smooth = rows.copy()
-        k = min(self.n_neighbors, len(stored) - 1)
-        if k > 0:
-            smooth[filled] = self._mix(stored, stored, nearest_rows(stored, k))
+        smooth[filled] = self._mix(self.rows, self.neighbours)
         self.finish.fit(smooth)
         return self._finished(smooth, filled)
 
     def transform(self, rows: Array) -> Array:
         """Unit rows (n, D) smoothed by their neighbours among those of `fit`."""
-        stored = self.rows[self.rows.any(axis=1)]
         filled = rows.any(axis=1)
         smooth = rows.copy()
-        k = min(self.n_neighbors, len(stored) - 1)
-        if k > 0 and filled.any():
+        k = self.neighbours.shape[1]
+        if k and filled.any():
             found = rows[filled]
-            neighbours = nearest_rows(stored, k + 1, found)
-            known = np.linalg.norm(stored[neighbours[:, 0]] - found, axis=1) <= _SAME
-            kept = np.where(known[:, None], neighbours[:, 1:], neighbours[:, :-1])
-            smooth[filled] = self._mix(found, stored, kept)
+            neighbours = nearest_stored(self.rows, k, found)
+            own = neighbours[:, 0]
+            known = np.linalg.norm(self.rows[own] - found, axis=1) <= _SAME
+            neighbours[known] = self.neighbours[own[known]]
+            smooth[filled] = self._mix(found, neighbours)
         return self._finished(smooth, filled)
 
-    def _mix(self, rows: Array, stored: Array, neighbours: NDArray[np.int64]) -> Array:
-        return (1.0 - self.weight) * rows + self.weight * mean_of_rows(stored, neighbours)
+    def _mix(self, rows: Array, neighbours: NDArray[np.int64]) -> Array:
+        if not neighbours.shape[1]:
+            return rows
+        return (1.0 - self.weight) * rows + self.weight * mean_of_rows(self.rows, neighbours)
 
     def _finished(self, smooth: Array, filled: Any) -> Array:
         finished = self.finish.transform(smooth)
@@ -197,8 +143,10 @@ class NeighbourSmoothing:
         return finished
 
 
-def restore_smoothing(n_neighbors: int, weight: float, rows: Array, mean: NDArray[np.float64]) -> NeighbourSmoothing:
+def restore_smoothing(
+    n_neighbors: int, weight: float, rows: Array, neighbours: NDArray[np.int64], mean: NDArray[np.float64]
+) -> NeighbourSmoothing:
     """A fitted `NeighbourSmoothing` from what was saved of it."""
     smoothing = NeighbourSmoothing(n_neighbors, weight)
-    smoothing.rows, smoothing.finish.mean_ = rows, mean
+    smoothing.rows, smoothing.neighbours, smoothing.finish.mean_ = rows, neighbours, mean
     return smoothing

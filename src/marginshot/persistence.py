@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Estimator = TypeVar("Estimator", bound="TransductiveMaxMarginClassifier")
 
-FORMAT = "marginshot-classifier-2"
+FORMAT = "marginshot-classifier-3"
 
 
 def save(estimator: TransductiveMaxMarginClassifier, path: str | os.PathLike[str]) -> None:
@@ -65,6 +65,7 @@ def _arrays(estimator: TransductiveMaxMarginClassifier) -> dict[str, Any]:
     if estimator._smoothing is not None:
         arrays["neighbour_weight"] = np.array(estimator._smoothing.weight)
         arrays["neighbour_rows"] = estimator._smoothing.rows
+        arrays["neighbours"] = estimator._smoothing.neighbours
         arrays["neighbour_mean"] = estimator._smoothing.finish.mean_
     if hasattr(estimator, "feature_names_in_"):
         arrays["feature_names"] = np.array([str(name) for name in estimator.feature_names_in_])
@@ -117,6 +118,7 @@ def _restore(estimator: Estimator, header: dict[str, Any], arrays: dict[str, NDA
             estimator.n_neighbors,
             float(arrays["neighbour_weight"]),
             arrays["neighbour_rows"],
+            arrays["neighbours"],
             arrays["neighbour_mean"],
         )
     if "feature_names" in arrays:

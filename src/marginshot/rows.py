@@ -195,29 +195,29 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _n_threads() -> int:
+def n_threads() -> int:
     """As many threads as BLAS would have used, so that the usual settings of a machine hold here too."""
     return max((pool["num_threads"] for pool in _controller().info() if pool["user_api"] == "blas"), default=1)
 
 
 def _add_up(blocks: Iterable[tuple[int, Rows]], work: Work) -> tuple[Array, ...]:
     """Sums of ``work`` over blocks, in threads, at most two blocks a thread ahead of the sum."""
-    n_threads = _n_threads()  # asked before BLAS is told to use one
+    threads = n_threads()  # asked before BLAS is told to use one
     with one_blas_thread():
         ahead = iter(blocks)
         first = list(islice(ahead, 2))
         if len(first) < 2:  # not worth waking a thread
             return add(None, work(*first[0])) if first else ()
-        return _add_up_in_threads(chain(first, ahead), work, n_threads)
+        return _add_up_in_threads(chain(first, ahead), work, threads)
 
 
-def _add_up_in_threads(blocks: Iterable[tuple[int, Rows]], work: Work, n_threads: int) -> tuple[Array, ...]:
+def _add_up_in_threads(blocks: Iterable[tuple[int, Rows]], work: Work, threads: int) -> tuple[Array, ...]:
     total: tuple[Array, ...] | None = None
     waiting: deque[Future[tuple[Array, ...]]] = deque()
-    with ThreadPoolExecutor(n_threads) as pool:
+    with ThreadPoolExecutor(threads) as pool:
         try:
             for start, block in blocks:
-                if len(waiting) == 2 * n_threads:
+                if len(waiting) == 2 * threads:
                     total = add(total, waiting.popleft().result())
                 waiting.append(pool.submit(work, start, block))
             while waiting:

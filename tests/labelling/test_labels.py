@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from marginshot.labelling import classify, label_embeddings, label_texts, load_model, rejection
+from marginshot import neighbour_search
+from marginshot.labelling import label_embeddings, label_texts, load_model, rejection
 from marginshot.labelling.embedding_map import embedding_map
 from marginshot.labelling.exports import Export, write_export
 from marginshot.labelling.rejection import fit_rejection
@@ -173,12 +175,23 @@ def test_bad_embeddings():
         label_embeddings([[0.0], [1.0, 2.0]], ["a", "b"])
 
 
-def test_large_sets_are_labelled_without_the_search_for_neighbours(monkeypatch, blobs):
+def test_large_sets_keep_their_neighbours(monkeypatch, blobs):
+    X, y, labels = blobs
+    monkeypatch.setattr(neighbour_search, "LARGEST_EXACT", 50)
+    result = label_embeddings(X, labels, suggest=4)
+    assert result.model.classifier.n_neighbors > 0
+    assert np.mean(result.answers.best[y < 3] == y[y < 3]) > 0.9
+
+
+def test_large_sets_are_labelled_without_neighbours_where_the_search_is_missing(monkeypatch, blobs):
     X, _, labels = blobs
-    assert classify.make_classifier(len(X)).n_neighbors > 0
-    monkeypatch.setattr(classify, "LARGEST_SEARCH", 50)
-    assert classify.make_classifier(len(X)).n_neighbors == 0
-    assert len(label_embeddings(X, labels).answers.given) == len(X)
+    monkeypatch.setattr(neighbour_search, "LARGEST_EXACT", 50)
+    monkeypatch.setitem(sys.modules, "pynndescent", None)
+    with pytest.warns(RuntimeWarning, match=rf"{len(X)} items .* without .*'marginshot\[large\]'") as told:
+        result = label_embeddings(X, labels, suggest=4)
+    assert len(told) == 1
+    assert result.model.classifier.n_neighbors == 0
+    assert len(result.answers.suggested) == 4
 
 
 def test_map_is_the_same_twice_and_places_everything(monkeypatch, blobs):

@@ -1,16 +1,44 @@
-"""The search for neighbours finds what scikit-learn's does."""
+"""The search for neighbours finds what scikit-learn's does, and nearly that where rows are many."""
+
+import sys
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.neighbors import NearestNeighbors
 
-from marginshot.neighbours import mean_of_rows, nearest_rows
+from marginshot import TransductiveMaxMarginClassifier, neighbour_search
+from marginshot.neighbour_search import compare_all, nearest_of_each, nearest_stored
+from marginshot.neighbours import NeighbourSmoothing, mean_of_rows
 from marginshot.transforms import l2_normalize
 
 
 def unit_rows(n_rows, n_features, seed=0):
     return l2_normalize(np.random.default_rng(seed).normal(size=(n_rows, n_features)))
+
+
+def clusters(n_rows, seed=0):
+    """Unit rows (n_rows, 64) of 20 classes, each of which varies in 10 directions of its own, and their classes."""
+    rng = np.random.default_rng(0)
+    centres, directions = rng.normal(size=(20, 64)), rng.normal(size=(20, 10, 64))
+    rng = np.random.default_rng(seed)
+    classes = rng.integers(20, size=n_rows)
+    within = np.einsum("nk,nkd->nd", rng.normal(size=(n_rows, 10)), directions[classes])
+    return l2_normalize(centres[classes] + 0.3 * within + 0.1 * rng.normal(size=(n_rows, 64))), classes
+
+
+def share_found(exact, found):
+    return np.mean([len(np.intersect1d(a, b)) / len(a) for a, b in zip(exact, found, strict=True)])
+
+
+@pytest.fixture
+def rows_are_many(monkeypatch):
+    monkeypatch.setattr(neighbour_search, "LARGEST_EXACT", 3)
+
+
+@pytest.fixture
+def without_pynndescent(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynndescent", None)
 
 
 # Fewer groups of columns than neighbours, just more, columns left over, more than one strip and block of rows.
@@ -20,17 +48,105 @@ def unit_rows(n_rows, n_features, seed=0):
 def test_neighbours_within_and_of_later_rows(n_rows, n_features, k):
     stored, later = unit_rows(n_rows, n_features), unit_rows(20, n_features, seed=1)
     search = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(stored)
-    assert_array_equal(nearest_rows(stored, k), search.kneighbors(return_distance=False))
-    assert_array_equal(nearest_rows(stored, k, later), search.kneighbors(later, return_distance=False))
+    assert_array_equal(nearest_of_each(stored, k), search.kneighbors(return_distance=False))
+    assert_array_equal(nearest_stored(stored, k, later), search.kneighbors(later, return_distance=False))
 
 
 def test_a_row_is_not_its_own_neighbour_but_its_copy_is():
     stored = unit_rows(400, 5)
     stored[7] = stored[3]
-    nearest = nearest_rows(stored, 2)
+    nearest = nearest_of_each(stored, 2)
     assert nearest[3, 0] == 7
     assert nearest[7, 0] == 3
     assert not (nearest == np.arange(400)[:, None]).any()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_nearly_all_neighbours_of_many_rows_are_found_and_the_same_twice(rows_are_many, dtype):
+    stored = clusters(3_000)[0].astype(dtype)
+    nearest = nearest_of_each(stored, 8)
+    assert nearest.dtype == np.int64
+    assert share_found(compare_all(stored, 8, np.arange(3_000)), nearest) >= 0.98
+    assert_array_equal(nearest_of_each(stored, 8), nearest)
+    cosines = np.einsum("nd,nkd->nk", stored, stored[nearest])
+    assert (np.diff(cosines, axis=1) <= 1e-5).all()  # nearest first
+
+
+def test_many_rows_with_many_copies(rows_are_many):
+    stored = clusters(1_500)[0]
+    stored[500:1_000] = stored[0]
+    nearest = nearest_of_each(stored, 8)
+    assert not (nearest == np.arange(1_500)[:, None]).any()
+    copies = np.r_[0, 500:1_000]
+    assert np.isin(nearest[copies], copies).all()
+    assert all(len(set(row)) == 8 for row in nearest.tolist())
+
+
+@pytest.mark.parametrize("n_rows", [5, 8, 20])
+def test_few_rows_are_neighbours_however_far(rows_are_many, n_rows):
+    stored = unit_rows(n_rows, 3)
+    assert_array_equal(nearest_of_each(stored, 4), compare_all(stored, 4, np.arange(n_rows)))
+
+
+def test_a_row_for_which_the_descent_finds_too_few_is_compared_with_all(rows_are_many, monkeypatch):
+    stored = unit_rows(40, 4)
+    exact = compare_all(stored, 3, np.arange(40))
+    graph = np.column_stack((np.arange(40), exact))
+    graph[[5, 17], 2:] = -1
+
+    class Descent:
+        def __init__(self, *_, **__):
+            self.neighbor_graph = graph, np.where(graph < 0, np.inf, 0.5)
+
+    monkeypatch.setattr("pynndescent.NNDescent", Descent)
+    assert_array_equal(nearest_of_each(stored, 3), exact)
+
+
+def test_without_pynndescent_the_search_is_slow_and_says_so(rows_are_many, without_pynndescent):
+    stored = unit_rows(50, 4)
+    with pytest.warns(RuntimeWarning, match=r"neighbours of 50 rows .* beyond 3 rows.*'marginshot\[large\]'"):
+        nearest = nearest_of_each(stored, 3)
+    assert_array_equal(nearest, compare_all(stored, 3, np.arange(50)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_smoothing_of_many_rows(rows_are_many, monkeypatch, dtype):
+    stored, later = clusters(2_000)[0].astype(dtype), clusters(300, seed=1)[0].astype(dtype)
+    stored[[3, 1_200]] = 0.0
+    later[7] = 0.0
+    smoothing = NeighbourSmoothing(8, 0.5)
+    smooth = smoothing.fit_transform(stored)
+    assert_allclose(smoothing.transform(stored), smooth, atol=1e-6)  # each is recognised as itself
+    assert not smooth[[3, 1_200]].any()
+
+    monkeypatch.setattr(neighbour_search, "LARGEST_EXACT", 2_000)
+    exactly = NeighbourSmoothing(8, 0.5)
+    assert np.mean(np.linalg.norm(exactly.fit_transform(stored) - smooth, axis=1) < 0.01) >= 0.98
+    assert_allclose(smoothing.transform(later), exactly.transform(later), atol=1e-3)
+
+
+@pytest.mark.parametrize("n_filled", [0, 1, 2])
+def test_smoothing_of_hardly_any_rows(n_filled):
+    rows = np.zeros((4, 3))
+    rows[:n_filled] = unit_rows(4, 3)[:n_filled]
+    smoothing = NeighbourSmoothing(8, 0.5)
+    smooth = smoothing.fit_transform(rows)
+    assert_allclose(smoothing.transform(rows), smooth, atol=1e-12)
+
+
+def test_a_classifier_of_many_rows_predicts_as_it_labelled_loaded_or_not(rows_are_many, monkeypatch, tmp_path):
+    X, truth = clusters(2_000)
+    y = np.full(len(X), -1)
+    for c in range(20):
+        y[np.flatnonzero(truth == c)[:2]] = c
+    clf = TransductiveMaxMarginClassifier.from_preset("auto").fit(X, y)
+    assert_array_equal(clf.predict(X[y < 0]), clf.transduction_[y < 0])
+    clf.save(tmp_path / "model.npz")
+    monkeypatch.setitem(sys.modules, "pynndescent", None)
+    loaded = TransductiveMaxMarginClassifier.load(tmp_path / "model.npz")
+    later, _ = clusters(100, seed=1)
+    for rows in (X[:100], later):
+        assert_array_equal(loaded.predict_proba(rows), clf.predict_proba(rows))
 
 
 def test_mean_of_chosen_rows():

@@ -98,7 +98,7 @@ def test_threads_change_nothing(monkeypatch):
     X, y, _, _ = mixture(40_000)
     answers = []
     for n_threads in (1, 3):
-        monkeypatch.setattr(rows, "_n_threads", lambda n=n_threads: n)
+        monkeypatch.setattr(rows, "n_threads", lambda n=n_threads: n)
         answers.append(fit(X, y))
     assert_array_equal(answers[0].coef_, answers[1].coef_)
     assert_array_equal(answers[0].label_distributions_, answers[1].label_distributions_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,11 +13,9 @@ from numpy.typing import NDArray
 from marginshot.estimators import TransductiveMaxMarginClassifier
 from marginshot.labelling.rejection import Rejection, fit_rejection
 from marginshot.labelling.suggestions import suggest_rows
+from marginshot.neighbour_search import INSTALL, search_is_fast
 
 Array = NDArray[np.float64]
-
-#: Rows beyond which rows are not averaged with their neighbours: the search is among all pairs of rows.
-LARGEST_SEARCH = 50_000
 
 #: An answer is sent to review when its runner-up is more than half as probable.
 CLOSE_RATIO = 0.5
@@ -24,7 +23,7 @@ CLOSE_RATIO = 0.5
 
 def make_classifier(n_rows: int) -> TransductiveMaxMarginClassifier:
     """The classifier of all labelling: real folders are unbalanced and have many classes, hence the preset."""
-    if n_rows > LARGEST_SEARCH:
+    if not search_is_fast(n_rows):
         return TransductiveMaxMarginClassifier.from_preset("auto", n_neighbors=0)
     return TransductiveMaxMarginClassifier.from_preset("auto")
 
@@ -100,6 +99,13 @@ def label_rows(
 ) -> tuple[Answers, TransductiveMaxMarginClassifier, Rejection]:
     """Label all rows of ``X`` (n_rows, n_features) from the ``given`` class indices (n_rows,), -1 where unknown."""
     classifier = make_classifier(len(X))
+    if not classifier.n_neighbors:
+        warnings.warn(
+            f"{len(X):,} items are too many to compare all pairs, so they are labelled without their nearest "
+            f"neighbours, and less well; to keep these run {INSTALL}.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     names = np.array(classes, dtype=object)
     classifier.fit(X, np.where(given >= 0, names[given], ""))
     rejection, foreign = fit_rejection(X, given, len(classes), settings.lose)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from marginshot.labelling.sketch import sketch
-from marginshot.neighbours import mean_of_rows, nearest_rows
+from marginshot.neighbour_search import nearest_of_each, search_is_fast
+from marginshot.neighbours import mean_of_rows
 from marginshot.transforms import l2_normalize
 
 Array = NDArray[np.float32]  # half the time of float64, and cosines need no more
@@ -138,11 +139,14 @@ def _centres(rows: Array, given: NDArray[np.int64], n_classes: int) -> Array:
 
 
 def _averaged_with_neighbours(rows: Array) -> Array:
-    """Unit rows half themselves, half the mean of their nearest neighbours, (n_rows, D), of unit length again."""
+    """Unit rows half themselves, half the mean of their nearest neighbours, (n_rows, D), of unit length again.
+
+    As they are where `label_rows` has said that neighbours are left out.
+    """
     n_neighbors = min(N_NEIGHBORS, len(rows) - 1)
-    if n_neighbors == 0:
+    if n_neighbors == 0 or not search_is_fast(len(rows)):
         return rows
-    return l2_normalize(rows + mean_of_rows(rows, nearest_rows(sketch(rows), n_neighbors)))
+    return l2_normalize(rows + mean_of_rows(rows, nearest_of_each(sketch(rows), n_neighbors)))
 
 
 def _unit_rows(X: NDArray[np.floating], mean: Array) -> Array:

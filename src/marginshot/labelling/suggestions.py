@@ -17,7 +17,8 @@ from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
 from marginshot.labelling.sketch import sketch
-from marginshot.neighbours import mean_of_rows, nearest_rows
+from marginshot.neighbour_search import nearest_of_each, search_is_fast
+from marginshot.neighbours import mean_of_rows
 from marginshot.transforms import CentreAndNormalise
 
 Array = NDArray[np.float64]
@@ -52,7 +53,8 @@ def suggest_rows(X: Rows, probabilities: Array, given: NDArray[np.int64], n_sugg
     rows = sketch(CentreAndNormalise().fit_transform(X))
     doubt = doubts(probabilities)
     few = np.sum(given >= 0) < ENOUGH_LABELS * probabilities.shape[1]
-    typical = _typical(rows, given, wanted)[: wanted // 2] if few else unlabelled[:0]
+    by_type = few and search_is_fast(len(rows))
+    typical = _typical(rows, given, wanted)[: wanted // 2] if by_type else unlabelled[:0]
     others = np.setdiff1d(unlabelled, typical)
     picks = np.concatenate((typical, _doubtful(rows, doubt, others, wanted - len(typical))))
     by_doubt = others[np.argsort(-doubt[others], kind="stable")]
@@ -69,7 +71,7 @@ def _typical(rows: Rows, given: NDArray[np.int64], wanted: int) -> Indices:
     """The item most like its neighbours from each of the largest groups, those with a label in them last."""
     labelled = np.flatnonzero(given >= 0)
     groups, _ = _groups(rows, np.ones(len(rows)), min(len(labelled) + wanted, _LARGEST_GROUPS))
-    likeness = np.einsum("ij,ij->i", rows, mean_of_rows(rows, nearest_rows(rows, min(_N_NEIGHBORS, len(rows) - 1))))
+    likeness = np.einsum("ij,ij->i", rows, mean_of_rows(rows, nearest_of_each(rows, min(_N_NEIGHBORS, len(rows) - 1))))
     size = np.bincount(groups)
     covered = np.isin(np.arange(len(size)), groups[labelled])
     picks = []
