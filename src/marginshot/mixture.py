@@ -15,8 +15,8 @@ the sharpness: a soft start, like the growing query weight of the planes, ends l
 
 The class shares are given, or one of two hypotheses is chosen by its evidence (`fit_mixture`): all classes are equally
 large, or any division of the queries among them is as likely as any other. A centre made of few rows fits these too
-well, the more so the more dimensions there are; so the evidence takes the variance half as found and half with each row
-left out of the centre it is compared with.
+well, the more so the more dimensions there are; so the evidence takes a quarter of the variance with each row left out
+of the centre it is compared with, and where neither queries nor labelled rows show clusters, shares stay equal.
 """
 
 from __future__ import annotations
@@ -44,8 +44,10 @@ LEAST_WITHIN, MOST_LEFT_OUT = 0.05, 2.0  # between which shares of the variance 
 SHARE_STEPS = 5  # of the inner alternation between answers and shares
 LEAST_SHARE = 1e-6
 CENTRE_PRIOR = 1.0  # rows at the task's mean that every centre holds
-# Queries that, left out, are hardly nearer to their class than to the task's mean: no clusters.
-LEAST_EXPLAINED = 0.03
+LEFT_OUT = 0.25  # weight of the variance with rows left out of their centres, beside that of the variance as found
+# Variance that classes must explain to be clusters: of queries left out of their centres, and of labelled rows, of
+# which there are fewer.
+EXPLAINED_OF_QUERIES, EXPLAINED_OF_SUPPORT = 0.03, 0.1
 # Head start of equal shares, in nats for each share that the other hypothesis leaves free, where only the shares are
 # asked for: planes that believe in equal shares answer unequal ones fairly well, so the evidence has to be strong.
 HEAD_START_OF_SHARES_ALONE = 5.0
@@ -164,8 +166,7 @@ def fit_mixture(
         shares, under which all divisions into N equal parts are equally likely, and unknown ones, under which all
         counts are (a flat Dirichlet). Unknown shares are sought from two starts, for alternation only finds what is
         near: from the support, and from all queries in one class, where a task is at home that hardly has any queries
-        of the others. Where there is one labelled row a class and the queries show no clusters, nothing can speak
-        against equal shares.
+        of the others. Where there are no clusters, nothing can speak against equal shares.
     n_classes : int
     lead : float, default=0
         Head start of equal shares, for each share that the other hypothesis leaves free.
@@ -185,7 +186,7 @@ def fit_mixture(
     found, evidence, clustered = task.alternate(_keep_to(np.full(task.class_shape, 1.0 / n_classes)), task.unanswered)
     if not task.n_query:
         return found
-    m, equal = task.n_query, found
+    m, equal, clustered = task.n_query, found, clustered | task.labels_are_clustered()
     evidence = evidence + n_classes * gammaln(m / n_classes + 1.0) - gammaln(m + 1.0) + lead * (n_classes - 1)
     for start in (task.unanswered, task.all_in_one_class()):
         free, evidence_of_free, seen = task.alternate(_count, start)
@@ -194,8 +195,7 @@ def fit_mixture(
         better = evidence_of_free > evidence
         found, evidence = _choose(better, free, found), np.where(better, evidence_of_free, evidence)
         clustered = clustered | seen
-    one_shot = task.n_support <= n_classes
-    return _choose(clustered, found, equal) if one_shot else found
+    return _choose(clustered, found, equal)
 
 
 def _choose(first: NDArray[np.bool_], a: Mixture, b: Mixture) -> Mixture:
@@ -266,9 +266,10 @@ class _Task:
         # x − C without x is longer than x − C by the centre's size over its size without x.
         left_out = distances * (sizes / (sizes - weights)) ** 2
         # The likelihood of balls of the variance found is v^(−d/2) a row; the rest is the entropy of the answers.
-        log_variance = np.log(within) + np.log(np.clip(self._share_of_variance(left_out), LEAST_WITHIN, MOST_LEFT_OUT))
+        log_left_out = np.log(np.clip(self._share_of_variance(left_out), LEAST_WITHIN, MOST_LEFT_OUT))
+        log_variance = (1.0 - LEFT_OUT) * np.log(within) + LEFT_OUT * log_left_out
         log_answers = log_softmax(logits + pull[..., None, :], axis=-1)
-        evidence = -0.25 * self.dimensions * self.weight * log_variance - (answers * log_answers).sum(axis=(-2, -1))
+        evidence = -0.5 * self.dimensions * self.weight * log_variance - (answers * log_answers).sum(axis=(-2, -1))
         shares = answers.mean(axis=-2) if self.n_query else np.full(self.class_shape, 1.0 / self.class_shape[-1])
         mixture = Mixture(2.0 * beta[..., None] * centres, pull - beta * lengths, shares, within)
         return mixture, evidence, self._are_clustered(left_out[..., n:, :])
@@ -281,11 +282,29 @@ class _Task:
 
     def _are_clustered(self, left_out: Array) -> NDArray[np.bool_]:
         """Whether queries, left out, are nearer to their class than to the task's mean, which is left out as well."""
+        to_mean = self._to_mean()[..., self.n_support :].sum(axis=-1)
+        return np.asarray(left_out.sum(axis=(-2, -1)) < (1.0 - EXPLAINED_OF_QUERIES) * to_mean)
+
+    def labels_are_clustered(self) -> NDArray[np.bool_]:
+        """The same of labelled rows, by the sample variance within classes of several."""
+        n = self.n_support
+        counts = self.support.sum(axis=-2, keepdims=True) / SUPPORT_WEIGHT
+        members = self.support / SUPPORT_WEIGHT
+        centres = members / counts
+        products = self.gram[..., :n, :n] @ centres
+        lengths = np.einsum("...ic,...ic->...c", centres, products)
+        distances = self.squares[..., :n, None] - 2.0 * products + lengths[..., None, :]
+        several = members * (counts > 1)
+        within = (several * distances * counts / np.maximum(counts - 1.0, 1.0)).sum(axis=(-2, -1))
+        to_mean = (several.sum(axis=-1) * self._to_mean()[..., :n]).sum(axis=-1)
+        return np.asarray(within < (1.0 - EXPLAINED_OF_SUPPORT) * to_mean)
+
+    def _to_mean(self) -> Array:
+        """Squared distances (..., M) to the mean of the other rows."""
         n_rows = self.gram.shape[-1]
         mean = self.gram.mean(axis=-1, dtype=np.float64)
-        to_mean = (self.squares - 2.0 * mean + mean.mean(axis=-1, keepdims=True))[..., self.n_support :].sum(axis=-1)
-        clustered = left_out.sum(axis=(-2, -1)) < (1.0 - LEAST_EXPLAINED) * to_mean * (n_rows / (n_rows - 1)) ** 2
-        return np.asarray(clustered)
+        distances: Array = self.squares - 2.0 * mean + mean.mean(axis=-1, keepdims=True)
+        return distances * (n_rows / (n_rows - 1)) ** 2
 
     def _sharpness(self, within: Array) -> Array:
         beta = np.zeros_like(within)

@@ -14,10 +14,12 @@ from marginshot._jit import entry_point, leaf
 from marginshot.kernels.exponentials_compiled import decay
 from marginshot.mixture import (
     CENTRE_PRIOR,
+    EXPLAINED_OF_QUERIES,
+    EXPLAINED_OF_SUPPORT,
     FIRST_WITHIN,
-    LEAST_EXPLAINED,
     LEAST_SHARE,
     LEAST_WITHIN,
+    LEFT_OUT,
     MOST_LEFT_OUT,
     SHARE_STEPS,
     SHARPENING,
@@ -118,7 +120,8 @@ def _alternate(
             _answer(likelihood, factors, answers)
     of_support, of_queries = _left_out(gram, n_support, weights, sizes, centres, products)
     share = min(max((of_support + of_queries) / total, LEAST_WITHIN), MOST_LEFT_OUT) if variance > 0.0 else FIRST_WITHIN
-    evidence = -0.25 * dimensions * (SUPPORT_WEIGHT * n_support + n_query) * (math.log(within) + math.log(share))
+    log_variance = (1.0 - LEFT_OUT) * math.log(within) + LEFT_OUT * math.log(share)
+    evidence = -0.5 * dimensions * (SUPPORT_WEIGHT * n_support + n_query) * log_variance
     for c in range(n_classes):
         log_factor = math.log(factors[c])
         found[c] = answers[c].sum() / n_query if n_query else 1.0 / n_classes
@@ -127,7 +130,7 @@ def _alternate(
         for i in range(n_query):
             if answers[c, i] > 0.0:
                 evidence -= answers[c, i] * math.log(answers[c, i])
-    return evidence, within, of_queries < (1.0 - LEAST_EXPLAINED) * to_mean
+    return evidence, within, of_queries < (1.0 - EXPLAINED_OF_QUERIES) * to_mean
 
 
 @leaf
@@ -218,6 +221,30 @@ def _scale(centre: NDArray[np.float32], product: NDArray[np.float32], beta: floa
 
 
 @leaf
+def _labels_are_clustered(gram: Gram, labels: NDArray[np.int64], n_classes: int) -> bool:
+    """Whether labelled rows are nearer to their class than to the task's mean, where classes have several."""
+    n_rows, n_support = gram.shape[0], labels.shape[0]
+    counts, lengths, products = np.zeros(n_classes), np.zeros(n_classes), np.zeros(n_support)
+    for i in range(n_support):
+        counts[labels[i]] += 1.0
+    grand = 0.0
+    for i in range(n_rows):
+        grand += np.float64(gram[i].sum()) / n_rows**2
+    for i in range(n_support):
+        for j in range(n_support):
+            if labels[j] == labels[i]:
+                products[i] += np.float64(gram[i, j]) / counts[labels[i]]
+        lengths[labels[i]] += products[i] / counts[labels[i]]
+    within, to_mean = 0.0, 0.0
+    for i in range(n_support):
+        count, square = counts[labels[i]], np.float64(gram[i, i])
+        if count > 1.0:
+            within += (square - 2.0 * products[i] + lengths[labels[i]]) * count / (count - 1.0)
+            to_mean += square - 2.0 * np.float64(gram[i].sum()) / n_rows + grand
+    return within < (1.0 - EXPLAINED_OF_SUPPORT) * to_mean * (n_rows / (n_rows - 1.0)) ** 2
+
+
+@leaf
 def _put_into_one_class(gram: Gram, labels: NDArray[np.int64], answers: Array) -> None:
     """Answers (N, m) that put every query into the class whose support is nearest to their mean."""
     n_support, n_classes = labels.shape[0], answers.shape[0]
@@ -296,5 +323,5 @@ def fit_mixtures(
             clustered = clustered or seen
             if other > evidence:
                 logits[task], found[task], within[task], evidence = other_logits, other_found, other_within, other
-        if not clustered and known.shape[0] <= n_classes:
+        if not clustered and not _labels_are_clustered(gram, known, n_classes):
             logits[task], found[task], within[task] = equal_logits, equal_found, equal_within
