@@ -260,12 +260,12 @@ def test_estimated_prior_wins_on_unbalanced_rows():
         ]
         kept = np.concatenate(rows)
         y = np.full(len(kept), -1)
-        first = [0, 5, 20]
+        first = [0, 1, 5, 6, 20, 21]
         y[first] = truth[kept][first]
         for prior, values in accuracy.items():
             clf = TransductiveMaxMarginClassifier(prior=prior).fit(X[kept], y)
             values.append(np.mean(clf.transduction_ == truth[kept]))
-    assert np.mean(accuracy["estimate"]) > np.mean(accuracy["uniform"])
+    assert np.mean(accuracy["estimate"]) > np.mean(accuracy["uniform"]) + 0.05
 
 
 def test_binary_decision_function_is_one_column():
