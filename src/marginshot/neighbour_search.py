@@ -5,8 +5,8 @@ changes (Dong, Moses and Li, "Efficient k-nearest neighbor graph construction fo
 2011); pynndescent's is used, the extra `large`.
 
 Rows that come later are compared with every stored row, however many: the work grows with their number alone, nothing
-has to be built after `load`, and pynndescent's walk over the graph, which cannot serve two threads at once, misses a
-third of the neighbours of a row from outside it (`docs/scaling.md`).
+has to be built after `load`, and pynndescent's walk over the graph, which cannot serve two threads at once, misses many
+neighbours of a row from outside it.
 """
 
 from __future__ import annotations
