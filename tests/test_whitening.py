@@ -36,7 +36,7 @@ def test_classes_of_different_size_count_alike_for_the_mean():
 
 def test_a_bank_keeps_all_but_its_features():
     novel, base = bank("xy", seed=1), bank("abcd", source="base.npz")
-    whitened = whiten(novel, base)
+    (whitened,) = whiten([novel], base)
     assert whitened.source == "novel.npz, whitened by base.npz"
     assert whitened.classes == novel.classes
     assert whitened.X.dtype == np.float32
@@ -53,7 +53,7 @@ def test_a_bank_keeps_all_but_its_features():
 )
 def test_refusals(base, sentence):
     with pytest.raises(ValueError, match=sentence):
-        whiten(bank("xy"), base)
+        whiten([bank("xy")], base)
 
 
 def test_one_example_a_class_says_nothing():

@@ -234,12 +234,12 @@ class _Task:
         self.variance, self.dimensions = spread(gram)
         self.squares = np.einsum("...ii->...i", gram).astype(np.float64)
         self.weight = SUPPORT_WEIGHT * self.n_support + self.n_query
+        self.to_mean = self._to_mean()
 
     def all_in_one_class(self) -> Array:
         """Answers that put every query into the class whose support is nearest to their mean."""
         n = self.n_support
-        centres = self.support / self.support.sum(axis=-2, keepdims=True)
-        lengths = np.einsum("...ic,...ij,...jc->...c", centres, self.gram[..., :n, :n], centres)
+        centres, _, lengths = self._centres_of_support()
         distances = lengths - 2.0 * (self.gram[..., n:, :n].mean(axis=-2)[..., None, :] @ centres)[..., 0, :]
         nearest = distances.argmin(axis=-1)[..., None, None] == np.arange(self.class_shape[-1])
         return self.unanswered + nearest
@@ -282,22 +282,26 @@ class _Task:
 
     def _are_clustered(self, left_out: Array) -> NDArray[np.bool_]:
         """Whether queries, left out, are nearer to their class than to the task's mean, which is left out as well."""
-        to_mean = self._to_mean()[..., self.n_support :].sum(axis=-1)
+        to_mean = self.to_mean[..., self.n_support :].sum(axis=-1)
         return np.asarray(left_out.sum(axis=(-2, -1)) < (1.0 - EXPLAINED_OF_QUERIES) * to_mean)
 
     def labels_are_clustered(self) -> NDArray[np.bool_]:
         """The same of labelled rows, by the sample variance within classes of several."""
         n = self.n_support
-        counts = self.support.sum(axis=-2, keepdims=True) / SUPPORT_WEIGHT
         members = self.support / SUPPORT_WEIGHT
-        centres = members / counts
-        products = self.gram[..., :n, :n] @ centres
-        lengths = np.einsum("...ic,...ic->...c", centres, products)
+        counts = members.sum(axis=-2, keepdims=True)
+        _, products, lengths = self._centres_of_support()
         distances = self.squares[..., :n, None] - 2.0 * products + lengths[..., None, :]
         several = members * (counts > 1)
         within = (several * distances * counts / np.maximum(counts - 1.0, 1.0)).sum(axis=(-2, -1))
-        to_mean = (several.sum(axis=-1) * self._to_mean()[..., :n]).sum(axis=-1)
+        to_mean = (several.sum(axis=-1) * self.to_mean[..., :n]).sum(axis=-1)
         return np.asarray(within < (1.0 - EXPLAINED_OF_SUPPORT) * to_mean)
+
+    def _centres_of_support(self) -> tuple[Array, Array, Array]:
+        """Weights (..., n, N) of the labelled rows in their class's mean, these means' inner products, and lengths."""
+        centres = self.support / self.support.sum(axis=-2, keepdims=True)
+        products = self.gram[..., : self.n_support, : self.n_support] @ centres
+        return centres, products, np.einsum("...ic,...ic->...c", centres, products)
 
     def _to_mean(self) -> Array:
         """Squared distances (..., M) to the mean of the other rows."""

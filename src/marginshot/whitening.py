@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Self
 
@@ -66,8 +67,18 @@ class WithinClassWhitening(TransformerMixin, BaseEstimator):  # type: ignore[mis
         return whitened
 
 
-def whiten(bank: FeatureBank, base: FeatureBank) -> FeatureBank:
-    """``bank`` of novel classes, whitened by the statistics of ``base`` ones of the same encoder."""
+def whiten(banks: Sequence[FeatureBank], base: FeatureBank) -> list[FeatureBank]:
+    """``banks`` of novel classes, whitened by the statistics of ``base`` ones of the same encoder."""
+    for bank in banks:
+        _check_pair(bank, base)
+    whitening = WithinClassWhitening().fit(base.X, base.y)
+    return [
+        replace(bank, X=whitening.transform(bank.X), source=f"{bank.source}, whitened by {base.source}")
+        for bank in banks
+    ]
+
+
+def _check_pair(bank: FeatureBank, base: FeatureBank) -> None:
     if bank.X.shape[1] != base.X.shape[1]:
         raise ValueError(
             f"{base.source} has {base.X.shape[1]} features a row, {bank.source} has {bank.X.shape[1]}: "
@@ -79,5 +90,3 @@ def whiten(bank: FeatureBank, base: FeatureBank) -> FeatureBank:
             f"Base classes must not occur among the novel ones; {len(shared)} of {base.source} are also in "
             f"{bank.source}, for example {shared[0]!r}."
         )
-    whitening = WithinClassWhitening().fit(base.X, base.y)
-    return replace(bank, X=whitening.transform(bank.X), source=f"{bank.source}, whitened by {base.source}")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from marginshot.evaluation.checkpoint import Checkpoint
     from marginshot.evaluation.results import Evaluation
     from marginshot.evaluation.run import Run
+    from marginshot.features import FeatureBank
 
 DEFAULT_METHODS = "fs-tmmc,fs-mmc,simpleshot,laplacianshot"
 
@@ -88,16 +89,9 @@ def command(
     settings = parse_tasks(way, shot, query, dirichlet, present)
     check_files(json_path, report, resume=resume, force=force)
     from marginshot.evaluation.run import Run
-    from marginshot.features import load_features
 
-    banks = [load_features(spec, allow_pickle=allow_pickle) for spec in features]
-    if base is not None:
-        from marginshot.whitening import whiten
-
-        statistics = load_features(base, allow_pickle=allow_pickle)
-        banks = [whiten(bank, statistics) for bank in banks]
     run = Run(
-        banks=banks,
+        banks=load_banks(features, base, allow_pickle=allow_pickle),
         methods=parse_methods(methods, config),
         settings=settings,
         n_tasks=tasks,
@@ -107,6 +101,18 @@ def command(
     evaluation = (finished_before(run, json_path) if resume else None) or run_tasks(run, json_path, jobs)
     write(evaluation, json_path, report)
     show(evaluation, form)
+
+
+def load_banks(features: list[str], base: str | None, *, allow_pickle: bool) -> list[FeatureBank]:
+    """The features to draw tasks from, whitened by those of ``base`` classes where given."""
+    from marginshot.features import load_features
+
+    banks = [load_features(spec, allow_pickle=allow_pickle) for spec in features]
+    if base is None:
+        return banks
+    from marginshot.whitening import whiten
+
+    return whiten(banks, load_features(base, allow_pickle=allow_pickle))
 
 
 def check_files(json_path: Path | None, report: Path | None, *, resume: bool, force: bool) -> None:
