@@ -37,11 +37,25 @@ AUTO = PRESETS["auto"]
 # A mixture answers for the classes' shares as well, so without it the softmax keeps the order of the margins.
 VARIANTS: dict[str, dict[str, Any]] = {
     "paper": {},
-    **{f"+ {name}={value!r}": {name: value} for name, value in AUTO.items()},
+    **{f"+ {name}={value!r}": {name: value} for name, value in AUTO.items() if name != "calibration"},
+    "+ calibration='mixture'": {"calibration": "mixture"},
+    "+ calibration='graph', n_neighbors=8": {"calibration": "graph", "n_neighbors": 8},
     "auto": AUTO,
-    **{f"− {name}": {k: v for k, v in AUTO.items() if k != name} for name in AUTO if name != "calibration"},
-    "− calibration (softmax)": AUTO | {"calibration": "softmax"},
+    **{f"− {name}": {k: v for k, v in AUTO.items() if k != name} for name in ("feature_transform", "prior", "lambda2")},
+    "− graph (mixture)": AUTO | {"calibration": "mixture"},
+    "− graph, neighbours": AUTO | {"calibration": "mixture", "n_neighbors": 0},
+    "− graph, mixture (softmax)": AUTO | {"calibration": "softmax"},
 }
+# How much hangs on the constants that the preset takes over from the paper.
+CONSTANTS: dict[str, dict[str, Any]] = {
+    "lambda1=0.01": {"lambda1": 0.01},
+    "lambda1=0.16": {"lambda1": 0.16},
+    "gamma2=0.7": {"gamma2": 0.7},
+    "gamma2=4": {"gamma2": 4.0},
+    "lambda2 up to 0.1": {"lambda2": (0, 1e-3, 0.1)},
+    "lambda2 up to 4": {"lambda2": (0, 1e-3, 0.1, 1, 4)},
+}
+VARIANTS |= {f"auto, {name}": AUTO | changed for name, changed in CONSTANTS.items()}
 
 
 def answers(sampler: TaskSampler, n_tasks: int, options: dict[str, Any]) -> tuple[NDArray[Any], float, float]:

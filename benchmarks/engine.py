@@ -29,7 +29,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from marginshot import solve_tasks  # noqa: E402
 from marginshot.engine import _calibrate, _follow_paths  # noqa: E402
-from marginshot.kernels.grams import TableTasks  # noqa: E402
+from marginshot.kernels.grams import TableTasks, kernel_of  # noqa: E402
 from marginshot.settings import Settings  # noqa: E402
 from marginshot.transforms import CentreAndNormalise  # noqa: E402
 from reference.scipy_fs_tmmc import label_queries  # noqa: E402
@@ -89,11 +89,13 @@ def stage_shares(X: np.ndarray, support: np.ndarray, labels: np.ndarray, query: 
     for first in range(0, len(support) - 15, 16):
         part = slice(first, first + 16)
         marks = [time.perf_counter()]
-        grams = tasks.grams(part, CentreAndNormalise(), settings, WAY)
+        grams = kernel_of(
+            tasks.inner(part, CentreAndNormalise(), settings.kernel), tasks.support.shape[1], settings, WAY
+        )
         marks.append(time.perf_counter())
         margins, _ = _follow_paths(grams, labels[part], offsets, settings)
         marks.append(time.perf_counter())
-        _calibrate("platt", margins, labels[part]).scores(margins[:, labels.shape[1] :])
+        _calibrate("platt", margins, labels[part], None, 0.0).scores(margins[:, labels.shape[1] :])
         marks.append(time.perf_counter())
         for name, begin, end in zip(spent, marks, marks[1:], strict=False):
             spent[name] += end - begin

@@ -54,6 +54,8 @@ PARAMETERS = [
     {"prior": "estimate"},
     {"n_neighbors": 4},
     {"n_neighbors": 4, "kernel": "rbf"},
+    {"n_neighbors": 4, "kernel": "rbf", "calibration": "graph"},
+    {"n_neighbors": 4, "prior": "estimate", "calibration": "mixture"},
     PRESETS["auto"],
 ]
 

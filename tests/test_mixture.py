@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax
 
 from marginshot.mixture import fit_mixture, spread
@@ -83,18 +83,33 @@ def test_classes_and_queries_may_come_in_any_order(seed, order):
 
 @pytest.mark.parametrize(("counts", "shots"), [([15] * 5, 1), ([30, 20, 10, 0], 3), ([9] * 12, 5), ([0, 0], 2)])
 @pytest.mark.parametrize("estimate", [True, False])
-def test_the_compiled_twin_agrees(counts, shots, estimate):
+@pytest.mark.parametrize("hinted", [True, False])
+def test_the_compiled_twin_agrees(counts, shots, estimate, hinted):
     n_classes = len(counts)
     tasks = [clusters(counts, shots=shots, seed=seed, spread=0.5) for seed in range(4)]
     grams = np.stack([rows @ rows.T for rows, _, _ in tasks]).astype(np.float32)
     labels = np.stack([labels for _, labels, _ in tasks])
     shares = np.full((4, n_classes), 1 / n_classes)
-    mixture = fit_mixture(grams, labels, None if estimate else shares, n_classes)
+    hints = hinted * np.random.default_rng(0).standard_normal((4, sum(counts), n_classes))
+    mixture = fit_mixture(grams, labels, None if estimate else shares, n_classes, hints=hints)
     logits, found, within = np.empty((*grams.shape[:2], n_classes)), np.empty((4, n_classes)), np.empty(4)
-    fit_mixtures(grams, labels, shares, estimate, 0.0, logits, found, within)
+    by_class = np.ascontiguousarray(hints.transpose(0, 2, 1))
+    fit_mixtures(grams, labels, by_class, shares, estimate, 0.0, logits, found, within)
     assert_allclose(logits, mixture.logits(grams), atol=2e-3)
     assert_allclose(found, mixture.shares, atol=1e-5)
     assert_allclose(within, mixture.within, atol=1e-5)
+
+
+def test_hints_lead_to_the_classes_they_name():
+    """Between two labelled rows as far from either cluster, only what is known beforehand tells which is which."""
+    rng = np.random.default_rng(0)
+    truth = np.repeat([0, 1], 20)
+    rows = np.concatenate((np.zeros((2, 6)), np.eye(2, 6)[truth] + 0.1 * rng.standard_normal((40, 6))))
+    rows -= rows.mean(axis=0)
+    for named in (truth, 1 - truth):
+        hints = np.log(np.where(named[:, None] == np.arange(2), 0.8, 0.2))
+        mixture = fit_mixture(rows @ rows.T, np.array([0, 1]), None, 2, hints=hints)
+        assert_array_equal(mixture.logits(rows @ rows.T)[2:].argmax(axis=1), named)
 
 
 @pytest.mark.parametrize(("dimensions", "shots"), [(200, 1), (1000, 1), (20, 5), (200, 5), (1000, 5)])

@@ -1,7 +1,7 @@
 """From margins to probabilities: Platt scaling as in the paper (section 3.3), a softmax, or jointly with a mixture.
 
-Platt scaling fits each class by itself on the support, and five support points make a poor calibrator. The other two
-fit nothing: their constants were chosen on validation features.
+Platt scaling fits each class by itself on the support, and five support points make a poor calibrator. The others fit
+nothing: their constants were chosen on validation features.
 """
 
 from __future__ import annotations
@@ -25,50 +25,69 @@ _PLATT_WEIGHT = 2.0  # of Platt's log-odds beside the logits of the mixture
 
 @dataclass(frozen=True)
 class Calibration:
-    """Scores A f + B + τ g of fitted margins f and a mixture's logits g, and their probabilities.
+    """Scores A f + B + τ g + κ h of fitted margins f, a mixture's logits g and a graph's h, and their probabilities.
 
     Attributes
     ----------
-    kind : {"platt", "softmax", "mixture"}
+    kind : {"platt", "softmax", "mixture", "graph"}
         Platt: A and B of each class are fitted on the support, a score is a log-odds and the σ of the scores are
-        normalised over classes; τ = 0. Softmax: A = log2(N), B = τ = 0, the scores are logits in the order of the
-        margins. Mixture: the scores are logits τ (g + 2 · Platt's log-odds), the posterior of `marginshot.mixture`
-        times the square of Platt's odds, tempered by `temper_of`.
+        normalised over classes; τ = κ = 0. Softmax: A = log2(N), B = τ = κ = 0, the scores are logits in the order of
+        the margins. Mixture: the scores are logits τ (g + 2 · Platt's log-odds), the posterior of `marginshot.mixture`
+        times the square of Platt's odds, tempered by `temper_of`; κ = 0. Graph: the same and the logits of
+        `marginshot.graph`, all tempered by κ (`temper_beside_graph`).
     slope, intercept : ndarray of shape (..., n_classes)
         A and B.
-    temper : ndarray of shape (...)
-        τ.
+    temper, of_graph : ndarray of shape (...)
+        τ and κ.
     """
 
     kind: str
     slope: Array
     intercept: Array
     temper: Array
+    of_graph: Array
 
     @classmethod
-    def fit(cls, kind: str, margins: Array, labels: NDArray[np.int64], mixture: Mixture | None) -> Calibration:
+    def fit(
+        cls, kind: str, margins: Array, labels: NDArray[np.int64], mixture: Mixture | None, graph_weight: float = 0.0
+    ) -> Calibration:
         """Fit on the support's ``margins`` (..., n_support, n_classes) and ``labels`` (..., n_support)."""
         if kind == "softmax":
             shape = (*margins.shape[:-2], margins.shape[-1])
-            return cls(kind, np.full(shape, np.log2(shape[-1])), np.zeros(shape), np.zeros(shape[:-1]))
+            nothing = np.zeros(shape[:-1])
+            return cls(kind, np.full(shape, np.log2(shape[-1])), np.zeros(shape), nothing, nothing)
         within = None if mixture is None else mixture.within
-        return cls.from_platt(kind, *fit_platt(margins, labels), labels.shape[-1], within)
+        return cls.from_platt(kind, *fit_platt(margins, labels), labels.shape[-1], within, graph_weight)
 
     @classmethod
-    def from_platt(cls, kind: str, slope: Array, intercept: Array, n_support: int, within: Array | None) -> Calibration:
-        """Of the kinds "platt" and "mixture", from Platt's A and B, each (..., n_classes)."""
-        if kind == "platt" or within is None:
-            return cls(kind, slope, intercept, np.zeros(slope.shape[:-1]))
-        temper = temper_of(n_support, slope.shape[-1], within)
-        weight = _PLATT_WEIGHT * temper[..., None]
-        return cls(kind, weight * slope, weight * intercept, temper)
+    def from_platt(
+        cls,
+        kind: str,
+        slope: Array,
+        intercept: Array,
+        n_support: int,
+        within: Array | None,
+        graph_weight: Array | float = 0.0,
+    ) -> Calibration:
+        """Of all kinds but "softmax", from Platt's A and B, each (..., n_classes).
 
-    def scores(self, margins: Array, logits: Array | float = 0.0) -> Array:
-        """Scores (..., n_rows, n_classes) of ``margins``, and of the mixture's ``logits``, of the same shape."""
-        return self.slope[..., None, :] * margins + self.intercept[..., None, :] + self.temper[..., None, None] * logits
+        ``within`` (...) as in `Mixture`, ``graph_weight`` (...) as in `marginshot.graph`.
+        """
+        nothing = np.zeros(slope.shape[:-1])
+        if kind == "platt" or within is None:
+            return cls(kind, slope, intercept, nothing, nothing)
+        of_graph = temper_beside_graph(n_support, slope.shape[-1], graph_weight + nothing)
+        temper = of_graph * temper_of(n_support, slope.shape[-1], within)
+        weight = _PLATT_WEIGHT * temper[..., None]
+        return cls(kind, weight * slope, weight * intercept, temper, of_graph)
+
+    def scores(self, margins: Array, logits: Array | float = 0.0, graph_logits: Array | float = 0.0) -> Array:
+        """Scores (..., n_rows, n_classes) of ``margins``, and of the logits of mixture and graph, of the same shape."""
+        of_margins = self.slope[..., None, :] * margins + self.intercept[..., None, :]
+        return of_margins + self.temper[..., None, None] * logits + self.of_graph[..., None, None] * graph_logits
 
     def planes(self, coef: Array, intercept: Array, mixture: Mixture | None) -> tuple[Array, Array]:
-        """The same for the planes of f, (P, n_classes) and (n_classes,), so that the scores are planes as well."""
+        """The same for the planes of f, (P, n_classes) and (n_classes,): the scores but for the graph are planes."""
         score_coef, score_intercept = self.slope * coef, self.slope * intercept + self.intercept
         if mixture is None:
             return score_coef, score_intercept
@@ -88,6 +107,18 @@ def temper_of(n_support: int, n_classes: int, within: Array) -> Array:
     """
     shots = max(n_support / n_classes, 1.0)
     return np.asarray(np.minimum(0.2 * (shots / n_classes) ** 0.2 / np.sqrt(within), 1.0))
+
+
+def temper_beside_graph(n_support: int, n_classes: int, graph_weight: Array) -> Array:
+    """κ (...) = 1 / (1 + 2 ω² / shots^⅓), with the graph's weight ω (...): what several parts say alike is said once.
+
+    Examples
+    --------
+    >>> temper_beside_graph(5, 5, np.array([0.0, 0.5, 1.0])).round(2)
+    array([1.  , 0.67, 0.33])
+    """
+    shots = max(n_support / n_classes, 1.0)
+    return np.asarray(1.0 / (1.0 + 2.0 * graph_weight**2 / shots ** (1 / 3)))
 
 
 def probabilities_of(kind: str, scores: Array) -> Array:

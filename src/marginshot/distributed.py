@@ -202,7 +202,7 @@ def _label(model: Any, known: Labelled, start: int, block: Rows) -> tuple[NDArra
     with one_blas_thread():
         for first, strip in strips(block):
             part = slice(first, first + len(strip))
-            scores = model._scores_of(model._transformed(widened(strip)))
+            scores = model._scores_of(*model._transformed(widened(strip)))
             codes[part] = scores.argmax(axis=1)
             distributions[part] = probabilities_of(model.calibration, scores)
     low, high = np.searchsorted(known.index, (start, start + len(block)))

@@ -15,7 +15,8 @@ from threadpoolctl import ThreadpoolController
 from marginshot._threads import map_in_threads
 from marginshot._validation import check_table_tasks, check_task_batch
 from marginshot.calibration import Calibration
-from marginshot.kernels.grams import ArrayTasks, TableTasks
+from marginshot.graph import uses_graph
+from marginshot.kernels.grams import ArrayTasks, TableTasks, kernel_of
 from marginshot.mixture import answers_elsewhere, head_start, needs_mixture, share_grams
 from marginshot.neighbours import check_neighbours
 from marginshot.priors import is_estimated, offsets, starting_prior
@@ -95,6 +96,8 @@ def solve_tasks(
     _load_solver(_precision(settings))
     if needs_mixture(settings):
         _load_mixture()
+    if uses_graph(settings):
+        _load_graph()
     with _one_blas_thread():
         if isinstance(tasks, TableTasks):
             tasks.share(transformer, n_jobs)
@@ -141,7 +144,7 @@ def _load_solver(precision: Any) -> None:
     with announce_compilation(f"the solver for batches of tasks in {precision.__name__}"):
         labels = np.array([[0, 1]])
         margins, _ = _run_solver(np.eye(2, dtype=precision)[None], labels, np.zeros((1, 2)), Settings())
-        _calibrate("platt", margins, labels, None)
+        _calibrate("platt", margins, labels, None, 0.0)
 
 
 def _solve_chunk(
@@ -153,21 +156,27 @@ def _solve_chunk(
     settings: Settings,
 ) -> tuple[Array, Array]:
     """Scores of the queries (T, m, N), and the gradient norms (T, N, stages) at which the solver stopped."""
-    grams = tasks.grams(chunk, transformer, settings, len(shares))
-    n_support = labels.shape[1]
+    n_support, n_classes = labels.shape[1], len(shares)
+    inner = tasks.inner(chunk, transformer, settings.kernel)
+    grams = kernel_of(inner, n_support, settings, n_classes)
     task_shares = np.tile(shares, (len(labels), 1))
+    hints, graph_weight = np.zeros((len(labels), grams.shape[1] - n_support, n_classes)), np.zeros(len(labels))
+    if uses_graph(settings):
+        all_hints, graph_weight = _spread_labels(inner, labels, n_classes, settings.n_neighbors)
+        hints = all_hints[:, n_support:]
     logits: Array | float = 0.0
     within: Array | None = None
     if needs_mixture(settings):
-        source = share_grams(grams, n_support, len(shares), settings)
+        source = share_grams(grams, n_support, n_classes, settings)
         estimate = is_estimated(settings.prior)
-        all_logits, task_shares, within = _fit_mixtures(source, labels, task_shares, estimate, head_start(settings))
+        lead = head_start(settings)
+        all_logits, task_shares, within = _fit_mixtures(source, labels, hints, task_shares, estimate, lead)
         if answers_elsewhere(settings):
-            all_logits, _, within = _fit_mixtures(grams, labels, task_shares, False, 0.0)
+            all_logits, _, within = _fit_mixtures(grams, labels, hints, task_shares, False, 0.0)
         logits = all_logits[:, n_support:]
     margins, norms = _follow_paths(grams, labels, offsets(settings.prior, task_shares), settings)
-    calibration = _calibrate(settings.calibration, margins, labels, within)
-    scores = calibration.scores(margins[:, n_support:], logits)
+    calibration = _calibrate(settings.calibration, margins, labels, within, graph_weight)
+    scores = calibration.scores(margins[:, n_support:], logits, hints)
     # A query at the mean of the task has no direction: nothing speaks for any class.
     directionless = grams.diagonal(axis1=1, axis2=2)[:, n_support:] == 0
     if directionless.any():
@@ -175,15 +184,17 @@ def _solve_chunk(
     return scores, norms
 
 
-def _calibrate(kind: str, margins: Array, labels: Labels, within: Array | None) -> Calibration:
-    """The calibration fitted on the support, which comes first in ``margins`` (T, M, N); ``within`` (T,)."""
+def _calibrate(
+    kind: str, margins: Array, labels: Labels, within: Array | None, graph_weight: Array | float
+) -> Calibration:
+    """The calibration fitted on the support, first in ``margins`` (T, M, N); ``within``, ``graph_weight`` (T,)."""
     if kind == "softmax":
         return Calibration.fit(kind, margins[:, : labels.shape[1]], labels, None)
     from marginshot.solvers.platt_compiled import fit_platt_batch  # imports numba
 
     slope, intercept = np.empty((2, len(margins), margins.shape[2]))
     fit_platt_batch(margins, labels, slope, intercept)
-    return Calibration.from_platt(kind, slope, intercept, labels.shape[1], within)
+    return Calibration.from_platt(kind, slope, intercept, labels.shape[1], within, graph_weight)
 
 
 def _follow_paths(grams: Grams, labels: Labels, task_offsets: Array, settings: Settings) -> tuple[Array, Array]:
@@ -240,19 +251,39 @@ def _load_mixture() -> None:
     from marginshot._jit import announce_compilation
 
     with announce_compilation("the mixture for batches of tasks"):
-        _fit_mixtures(np.eye(2, dtype=np.float32)[None], np.array([[0, 1]]), np.full((1, 2), 0.5), True, 0.0)
+        gram, labels, hints = np.eye(2, dtype=np.float32)[None], np.array([[0, 1]]), np.zeros((1, 0, 2))
+        _fit_mixtures(gram, labels, hints, np.full((1, 2), 0.5), True, 0.0)
 
 
 def _fit_mixtures(
-    grams: NDArray[np.float32], labels: Labels, task_shares: Array, estimate: bool, lead: float
+    grams: NDArray[np.float32], labels: Labels, hints: Array, task_shares: Array, estimate: bool, lead: float
 ) -> tuple[Array, Array, Array]:
     """Logits (T, M, N) of all rows, the classes' shares (T, N), given or estimated, and the variance within (T,)."""
     from marginshot.mixture_compiled import fit_mixtures  # imports numba
 
     logits, found = np.empty((*grams.shape[:2], task_shares.shape[1])), np.empty_like(task_shares)
     within = np.empty(len(grams))
-    fit_mixtures(grams, labels, task_shares, estimate, lead, logits, found, within)
+    by_class = np.ascontiguousarray(hints.transpose(0, 2, 1))
+    fit_mixtures(grams, labels, by_class, task_shares, estimate, lead, logits, found, within)
     return logits, found, within
+
+
+@lru_cache(maxsize=1)
+def _load_graph() -> None:
+    """The same for the graph of neighbours."""
+    from marginshot._jit import announce_compilation
+
+    with announce_compilation("the graph of neighbours for batches of tasks"):
+        _spread_labels(np.eye(2, dtype=np.float32)[None], np.array([[0, 1]]), 2, 1)
+
+
+def _spread_labels(inner: Grams, labels: Labels, n_classes: int, n_neighbors: int) -> tuple[Array, Array]:
+    """The graph's logits (T, M, N) of all rows, and its weight (T,)."""
+    from marginshot.graph_compiled import spread_labels  # imports numba
+
+    logits, weights = np.empty((*inner.shape[:2], n_classes)), np.empty(len(inner))
+    spread_labels(inner, labels, n_neighbors, logits, weights)
+    return logits, weights
 
 
 def _warn_unconverged(norms: Array, settings: Settings) -> None:

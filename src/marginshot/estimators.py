@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from marginshot import large, persistence
 from marginshot.calibration import Calibration, probabilities_of
+from marginshot.graph import LabelGraph, uses_graph
 from marginshot.kernels.functions import KernelFunction
 from marginshot.mixture import find_mixture, needs_mixture, sample_rows
 from marginshot.neighbours import NeighbourSmoothing, check_neighbours, neighbour_weight
@@ -71,9 +72,10 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         Constant of "poly".
     n_neighbors : int, default=0
         Average each row with this many nearest neighbours before the planes are fitted; see `marginshot.neighbours`.
-    calibration : {"platt", "softmax", "mixture"}, default="platt"
-        How margins become probabilities: Platt scaling on the labelled rows; a softmax of log2(n_classes) · f; or
-        jointly with a mixture of class clusters. See `marginshot.calibration`.
+    calibration : {"platt", "softmax", "mixture", "graph"}, default="platt"
+        How margins become probabilities: Platt scaling on the labelled rows; a softmax of log2(n_classes) · f; jointly
+        with a mixture of class clusters; or with this and labels spread over the graph of neighbours. See
+        `marginshot.calibration`, and `marginshot.graph` for the last, which needs ``n_neighbors``.
     feature_transform : {"cl2n", "power", None} or transformer, default="cl2n"
         "cl2n" centres on the mean of labelled and unlabelled rows and scales to unit length; new rows use the stored
         mean. "power" first shortens long tails, sign(x) |x|^0.75. None leaves the rows as they are; a scikit-learn
@@ -197,15 +199,18 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         self._transformer = None if self.kernel == "precomputed" else make_transform(self.feature_transform)
         check_neighbours(settings, self._transformer)
         rows = X if self._transformer is None else self._transformer.fit_transform(X)
-        self._smoothing = None
+        self._smoothing, self._graph, hints = None, None, None
         if self.n_neighbors:
             weight = neighbour_weight(len(known.index), len(self.classes_))
             self._smoothing = NeighbourSmoothing(self.n_neighbors, weight)
             rows = self._smoothing.fit_transform(rows)
+        if self._smoothing is not None and uses_graph(settings):
+            self._graph = LabelGraph.fit(self._smoothing, known.index, known.labels, len(self.classes_))
+            hints = self._graph.logits_of_fitted(self._smoothing.filled)
         self._kernel_function = None
         if self.kernel in ("rbf", "poly"):
             self._kernel_function = KernelFunction.fitted(settings, rows @ rows.T)
-        score_coef = self._solve(self._kernel_matrix(rows, rows), known.codes(len(rows)), settings)
+        score_coef = self._solve(self._kernel_matrix(rows, rows), known.codes(len(rows)), settings, hints)
         self.solver_ = "dual"
         # What a new row is compared with: the planes if there are any, else the rows of the expansion.
         self._rows = None if self.kernel in ("linear", "precomputed") else rows
@@ -244,8 +249,10 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         squares = [np.einsum("ij,ij->i", rows, rows) for rows in (left, right)]
         return self._kernel_function(inner, *squares).astype(np.float64, copy=False)
 
-    def _solve(self, gram: Array, codes: NDArray[np.int64], settings: Settings) -> Array:
+    def _solve(self, gram: Array, codes: NDArray[np.int64], settings: Settings, hints: Array | None) -> Array:
         """Set what is learned from the kernel matrix (n_rows, n_rows) and the class indices (n_rows,).
+
+        ``hints`` (n_rows, n_classes) are the logits of the graph of neighbours, where there is one.
 
         Returns the coefficients of the scores over the rows, (n_rows, n_classes).
         """
@@ -253,19 +260,22 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         order = np.concatenate((support, query))
         ordered = gram[np.ix_(order, order)]
         labels = codes[support]
+        hints = np.zeros((len(gram), len(self.classes_))) if hints is None else hints[order]
         shares = starting_prior(self.prior, len(self.classes_))
         mixture = None
         if needs_mixture(settings):
             positions, queries = sample_rows(np.arange(len(support)), labels, len(ordered))
             chosen = np.concatenate((positions, queries))
-            mixture = find_mixture(ordered[np.ix_(chosen, chosen)], labels[positions], shares, settings)
+            mixture = find_mixture(ordered[np.ix_(chosen, chosen)], labels[positions], shares, settings, hints[queries])
             mixture = mixture.over_rows(chosen, len(ordered))
             shares = mixture.shares
         monitor = FitMonitor(self.verbose, self.callback, settings.stages, len(self.classes_))
         path = _follow(ordered, labels, offsets(self.prior, shares), settings, monitor)
-        calibration = Calibration.fit(self.calibration, path.scores[: len(support)], labels, mixture)
+        graph_weight = 0.0 if self._graph is None else self._graph.weight
+        calibration = Calibration.fit(self.calibration, path.scores[: len(support)], labels, mixture, graph_weight)
         score_coef, self._score_intercept = calibration.planes(path.coef, offsets(self.prior, shares), mixture)
-        scores = ordered @ score_coef + self._score_intercept
+        self._graph_scale = float(calibration.of_graph)
+        scores = ordered @ score_coef + self._score_intercept + self._graph_scale * hints
         scores[~ordered.any(axis=1)] = 0.0
         probabilities = probabilities_of(self.calibration, scores)
         if path.interrupted:
@@ -288,30 +298,35 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         planes = self.coef_ if self.kernel == "linear" else self.dual_coef_
 
         def margins_of(block: NDArray[np.floating]) -> Array:
-            return np.asarray(self._kernel_features(self._transformed(block)) @ planes.T + self.intercept_)
+            rows, _ = self._transformed(block)
+            return np.asarray(self._kernel_features(rows) @ planes.T + self.intercept_)
 
         return large.map_blocks(self._open(X, reset=False), margins_of, len(self.classes_))
 
-    def _transformed(self, block: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Checked rows (n, D), transformed and smoothed as those of `fit` were."""
+    def _transformed(self, block: NDArray[np.floating]) -> tuple[NDArray[np.floating], Array | float]:
+        """Checked rows (n, D), transformed and smoothed as those of `fit` were, and the graph's logits (n, N)."""
         rows = block if self._transformer is None else self._transformer.transform(block)
-        return rows if self._smoothing is None else self._smoothing.transform(rows)
+        if self._smoothing is None:
+            return rows, 0.0
+        around = self._smoothing.look_around(rows)
+        hints = 0.0 if self._graph is None else self._graph.logits(self._smoothing.rows, rows, around)
+        return self._smoothing.transform(rows, around), hints
 
     def _kernel_features(self, rows: NDArray[np.floating]) -> NDArray[np.floating]:
         """What the planes are multiplied with: transformed rows, or their kernel with the rows of the expansion."""
         return rows if self.kernel == "linear" else self._kernel_matrix(rows, self._rows)
 
-    def _scores_of(self, rows: NDArray[np.floating]) -> Array:
+    def _scores_of(self, rows: NDArray[np.floating], hints: Array | float) -> Array:
         """Calibrated scores (n, n_classes) of transformed rows; zero for every class where nothing speaks for any."""
         features = self._kernel_features(rows)
-        scores: Array = features @ self._score_coef + self._score_intercept
+        scores: Array = features @ self._score_coef + self._score_intercept + self._graph_scale * hints
         scores[~features.any(axis=1)] = 0.0
         return scores
 
     def _scores(self, X: ArrayLike) -> Array:
         """The same for new rows, block by block."""
         source = self._open(X, reset=False)
-        return large.map_blocks(source, lambda block: self._scores_of(self._transformed(block)), len(self.classes_))
+        return large.map_blocks(source, lambda block: self._scores_of(*self._transformed(block)), len(self.classes_))
 
     @large.lazy_on_dask
     def decision_function(self, X: ArrayLike) -> Array:
@@ -346,7 +361,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         Examples
         --------
         >>> TransductiveMaxMarginClassifier.from_preset("auto", lambda1=0.1)
-        TransductiveMaxMarginClassifier(calibration='mixture',
+        TransductiveMaxMarginClassifier(calibration='graph',
                                         feature_transform='power', lambda1=0.1,
                                         lambda2='auto', n_neighbors=8,
                                         prior='estimate')

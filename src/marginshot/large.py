@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from marginshot.calibration import Calibration, probabilities_of
+from marginshot.graph import LabelGraph, uses_graph
 from marginshot.kernels.functions import KernelFunction
 from marginshot.labels import Labelled, encode_labels
 from marginshot.mixture import Mixture, find_mixture, needs_mixture, sample_rows
@@ -109,7 +110,8 @@ def chooses_primal(estimator: Classifier, source: Table, n_classes: int) -> bool
     blocks_only = not isinstance(source, ArrayRows)
     if blocks_only and estimator.n_neighbors:
         raise ValueError(
-            f"n_neighbors={estimator.n_neighbors} needs X in memory; got a {type(source).__name__}. Set n_neighbors=0."
+            f"n_neighbors={estimator.n_neighbors} needs X in memory; got a {type(source).__name__}. Set n_neighbors=0"
+            + (', and calibration="mixture".' if estimator.calibration == "graph" else ".")
         )
     if estimator.solver == "primal" or blocks_only:
         if not possible:
@@ -137,25 +139,28 @@ def fit(estimator: Classifier, source: Table, known: Labelled, settings: Setting
     """
     transformer = _fit_transformer(estimator.feature_transform, source)
     check_neighbours(settings, transformer)
-    rows, row_map, smoothing, kernel_function = source, RowMap(transformer), None, None
+    rows, row_map, smoothing, graph, hints, kernel_function = source, RowMap(transformer), None, None, None, None
     if settings.n_neighbors:
         smoothing, rows = _smooth(source, row_map, known, settings)
         row_map = RowMap()
+    if smoothing is not None and uses_graph(settings):
+        graph = LabelGraph.fit(smoothing, known.index, known.labels, len(known.classes))
+        hints = graph.logits_of_fitted(smoothing.filled)
     table, table_map = rows, row_map
     if estimator.kernel != "linear":
         row_map, kernel_function = _approximate_kernel(row_map, rows, known.index, settings, estimator.n_landmarks)
         table, table_map = _keep_kernel_features(rows, row_map)
     monitor = FitMonitor(estimator.verbose, estimator.callback, settings.stages, len(known.classes))
-    solution = _Problem(table, table_map, known, settings).solve(monitor)
+    solution = _Problem(table, table_map, known, settings, graph, hints).solve(monitor)
     for stale in ("dual_coef_", "coef_", "transduction_", "label_distributions_"):
         estimator.__dict__.pop(stale, None)
     estimator.__dict__.update(_learned(solution, row_map, kernel_function, known))
-    estimator._transformer, estimator._smoothing = transformer, smoothing
+    estimator._transformer, estimator._smoothing, estimator._graph = transformer, smoothing, graph
     if solution.path.interrupted:
         warn_interrupted(settings.stages, solution.path.objective.shape[1], stacklevel=3)
     else:
         estimator._warn_unconverged(solution.path, settings)
-    _set_transduction(estimator, rows, known)
+    _set_transduction(estimator, rows, known, hints)
 
 
 def _learned(
@@ -171,6 +176,7 @@ def _learned(
         "n_iter_": path.n_iter.sum(axis=1),
         "solver_": "primal",
         "_score_intercept": solution.score_intercept,
+        "_graph_scale": solution.graph_scale,
         "_kernel_function": kernel_function,
         "_rows": None,
     }
@@ -198,8 +204,11 @@ def map_blocks(source: Table, of_block: Callable[[Rows], Array], n_columns: int)
     return values
 
 
-def _set_transduction(estimator: Classifier, source: Table, known: Labelled) -> None:
-    """Label every row, smoothed already where that is done; on Dask blocks only when asked for, where they are."""
+def _set_transduction(estimator: Classifier, source: Table, known: Labelled, hints: Array | None) -> None:
+    """Label every row, smoothed already where that is done; on Dask blocks only when asked for, where they are.
+
+    ``hints`` (n_rows, n_classes) are the graph's logits, where there is one.
+    """
     if not isinstance(source, ArrayRows | ParquetRows):
         estimator.transduction_, estimator.label_distributions_ = source.label(estimator, known)
         return
@@ -214,7 +223,10 @@ def _set_transduction(estimator: Classifier, source: Table, known: Labelled) -> 
         for first, strip in strips(block):
             part = slice(start + first, start + first + len(strip))
             rows = widened(strip)
-            scores = estimator._scores_of(rows if smoothed else estimator._transformed(rows))
+            if smoothed:
+                scores = estimator._scores_of(rows, 0.0 if hints is None else hints[part])
+            else:
+                scores = estimator._scores_of(*estimator._transformed(rows))
             codes[part] = scores.argmax(axis=1)
             if distributions is not None:
                 distributions[part] = probabilities_of(estimator.calibration, scores)
@@ -309,13 +321,23 @@ class _Solution:
     intercept: Array
     score_coef: Array
     score_intercept: Array
+    graph_scale: float
 
 
 class _Problem:
     """The objective of one big task and its solution; see `marginshot.objectives.margin` for the formula."""
 
-    def __init__(self, table: Table, row_map: RowMap, known: Labelled, settings: Settings) -> None:
+    def __init__(
+        self,
+        table: Table,
+        row_map: RowMap,
+        known: Labelled,
+        settings: Settings,
+        graph: LabelGraph | None,
+        hints: Array | None,
+    ) -> None:
         self._table, self._row_map, self._known, self._settings = table, row_map, known, settings
+        self._graph_weight, self._hints = 0.0 if graph is None else graph.weight, hints
         self._support = ArrayRows(table.take(known.index))
         self._n_query = table.shape[0] - len(known.index)
         self._signs, self._weights = one_vs_rest(known.labels, len(known.classes))
@@ -331,15 +353,18 @@ class _Problem:
         intercept = offsets(prior, shares)
         path = self._follow(self._settings.stages, intercept, monitor)
         margins = self._margins(self._support.X, path.coef, intercept)
-        calibration = Calibration.fit(self._settings.calibration, margins, self._known.labels, mixture)
-        return _Solution(path, shares, intercept, *calibration.planes(path.coef, intercept, mixture))
+        kind = self._settings.calibration
+        calibration = Calibration.fit(kind, margins, self._known.labels, mixture, self._graph_weight)
+        planes = calibration.planes(path.coef, intercept, mixture)
+        return _Solution(path, shares, intercept, *planes, float(calibration.of_graph))
 
     def _find_mixture(self, shares: Array) -> Mixture:
         """A mixture whose planes are (P, N), as those of f are."""
         positions, queries = sample_rows(self._known.index, self._known.labels, self._table.shape[0])
         rows = self._row_map(np.concatenate((self._support.X[positions], self._table.take(queries))))
         gram = (rows @ rows.T).astype(np.float64)
-        mixture = find_mixture(gram, self._known.labels[positions], shares, self._settings)
+        hints = None if self._hints is None else self._hints[queries]
+        mixture = find_mixture(gram, self._known.labels[positions], shares, self._settings, hints)
         return replace(mixture, coef=rows.T @ mixture.coef)
 
     def _margins(self, block: Rows, planes: Array, intercept: Array) -> Array:

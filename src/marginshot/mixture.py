@@ -17,6 +17,9 @@ The class shares are given, or one of two hypotheses is chosen by its evidence (
 large, or any division of the queries among them is as likely as any other. A centre made of few rows fits these too
 well, the more so the more dimensions there are; so the evidence takes a quarter of the variance with each row left out
 of the centre it is compared with, and where neither queries nor labelled rows show clusters, shares stay equal.
+
+What is known of a query beforehand, its hints, stands beside log p(c | x) while centres and shares are sought: the
+logits of `marginshot.graph`.
 """
 
 from __future__ import annotations
@@ -48,9 +51,11 @@ LEFT_OUT = 0.25  # weight of the variance with rows left out of their centres, b
 # Variance that classes must explain to be clusters: of queries left out of their centres, and of labelled rows, of
 # which there are fewer.
 EXPLAINED_OF_QUERIES, EXPLAINED_OF_SUPPORT = 0.03, 0.1
-# Head start of equal shares, in nats for each share that the other hypothesis leaves free, where only the shares are
-# asked for: planes that believe in equal shares answer unequal ones fairly well, so the evidence has to be strong.
-HEAD_START_OF_SHARES_ALONE = 5.0
+HINTS_IN_EVIDENCE = 0.5  # weight of the hints when hypotheses are compared: neighbours err together
+# Head start of equal shares, in nats for each share that the other hypothesis leaves free. Where only the shares are
+# asked for it is long: planes that believe in equal shares answer unequal ones fairly well.
+HEAD_START = 1.0
+HEAD_START_OF_SHARES_ALONE = 6.0
 NEIGHBOURS = 8  # that rows are averaged with before their shares are estimated
 # A mixture has few numbers to find: of a large task, this many queries and labelled rows tell them.
 SAMPLED_QUERIES = 1_000
@@ -92,7 +97,12 @@ class Mixture:
 
 def needs_mixture(settings: Settings) -> bool:
     """Whether the class shares or the answers come from a mixture."""
-    return is_estimated(settings.prior) or settings.calibration == "mixture"
+    return is_estimated(settings.prior) or answers_jointly(settings)
+
+
+def answers_jointly(settings: Settings) -> bool:
+    """Whether the answers come from a mixture, be it with or without the graph of neighbours."""
+    return settings.calibration in ("mixture", "graph")
 
 
 def share_grams(grams: NDArray[np.floating], n_support: int, n_classes: int, settings: Settings) -> Any:
@@ -107,15 +117,20 @@ def share_grams(grams: NDArray[np.floating], n_support: int, n_classes: int, set
 
 def head_start(settings: Settings) -> float:
     """Of equal shares, for each share that the other hypothesis leaves free."""
-    return 0.0 if settings.calibration == "mixture" else HEAD_START_OF_SHARES_ALONE
+    return HEAD_START if answers_jointly(settings) else HEAD_START_OF_SHARES_ALONE
 
 
-def find_mixture(gram: Array, labels: NDArray[np.int64], shares: Array, settings: Settings) -> Mixture:
-    """The mixture of one task, ``gram`` (M, M) and ``labels`` (n,), with ``shares`` (N,) unless they are estimated."""
+def find_mixture(
+    gram: Array, labels: NDArray[np.int64], shares: Array, settings: Settings, hints: Array | None = None
+) -> Mixture:
+    """The mixture of one task, ``gram`` (M, M) and ``labels`` (n,), with ``shares`` (N,) unless they are estimated.
+
+    ``hints`` (m, N) as in `fit_mixture`.
+    """
     n_classes = len(shares)
     source = share_grams(gram[None], len(labels), n_classes, settings)[0]
     given = None if is_estimated(settings.prior) else shares
-    mixture = fit_mixture(source, labels, given, n_classes, head_start(settings))
+    mixture = fit_mixture(source, labels, given, n_classes, head_start(settings), hints)
     if answers_elsewhere(settings):
         return fit_mixture(gram, labels, mixture.shares, n_classes)
     return mixture
@@ -123,7 +138,7 @@ def find_mixture(gram: Array, labels: NDArray[np.int64], shares: Array, settings
 
 def answers_elsewhere(settings: Settings) -> bool:
     """Whether the mixture answers in another kernel than that in which its shares were estimated."""
-    return settings.calibration == "mixture" and is_estimated(settings.prior) and not settings.n_neighbors
+    return answers_jointly(settings) and is_estimated(settings.prior) and not settings.n_neighbors
 
 
 def sample_rows(support: NDArray[np.int64], labels: NDArray[np.int64], n_rows: int) -> tuple[Any, Any]:
@@ -152,6 +167,7 @@ def fit_mixture(
     shares: Array | None,
     n_classes: int,
     lead: float = 0.0,
+    hints: Array | None = None,
 ) -> Mixture:
     """The mixture of a task, or of each task of a batch.
 
@@ -170,6 +186,8 @@ def fit_mixture(
     n_classes : int
     lead : float, default=0
         Head start of equal shares, for each share that the other hypothesis leaves free.
+    hints : ndarray of shape (..., m, N), optional
+        Logits that the queries' classes have beforehand. The mixture's own do not hold them.
 
     Examples
     --------
@@ -178,7 +196,7 @@ def fit_mixture(
     >>> fit_mixture(rows @ rows.T, np.array([0, 1]), None, 2).shares.round(1)
     array([0.8, 0.2])
     """
-    task = _Task(gram, labels, n_classes)
+    task = _Task(gram, labels, n_classes, hints)
     if shares is not None:
         given = np.broadcast_to(shares, task.class_shape)
         mixture, _, _ = task.alternate(_keep_to(given), task.unanswered)
@@ -225,12 +243,15 @@ def spread(gram: NDArray[np.floating]) -> tuple[Array, Array]:
 class _Task:
     """A task or a batch of them: the alternation of centres and answers, whatever the shares."""
 
-    def __init__(self, gram: NDArray[np.floating], labels: NDArray[np.int64], n_classes: int) -> None:
+    def __init__(
+        self, gram: NDArray[np.floating], labels: NDArray[np.int64], n_classes: int, hints: Array | None
+    ) -> None:
         self.gram, self.n_support = gram, labels.shape[-1]
         self.n_query = gram.shape[-1] - self.n_support
         self.support = SUPPORT_WEIGHT * (labels[..., None] == np.arange(n_classes))
         self.class_shape = (*labels.shape[:-1], n_classes)
         self.unanswered = np.zeros((*labels.shape[:-1], self.n_query, n_classes))
+        self.hints = self.unanswered if hints is None else hints
         self.variance, self.dimensions = spread(gram)
         self.squares = np.einsum("...ii->...i", gram).astype(np.float64)
         self.weight = SUPPORT_WEIGHT * self.n_support + self.n_query
@@ -259,7 +280,7 @@ class _Task:
             if round_:
                 within = np.clip(self._share_of_variance(distances), LEAST_WITHIN, 1.0)
             beta = sharpening * self._sharpness(within)[..., None]
-            logits = beta[..., None] * (2.0 * products[..., n:, :] - lengths[..., None, :])
+            logits = beta[..., None] * (2.0 * products[..., n:, :] - lengths[..., None, :]) + self.hints
             for _ in range(SHARE_STEPS if self.n_query else 0):
                 pull = share_rule(softmax(logits + pull[..., None, :], axis=-1), pull)
             answers = softmax(logits + pull[..., None, :], axis=-1)
@@ -269,7 +290,8 @@ class _Task:
         log_left_out = np.log(np.clip(self._share_of_variance(left_out), LEAST_WITHIN, MOST_LEFT_OUT))
         log_variance = (1.0 - LEFT_OUT) * np.log(within) + LEFT_OUT * log_left_out
         log_answers = log_softmax(logits + pull[..., None, :], axis=-1)
-        evidence = -0.5 * self.dimensions * self.weight * log_variance - (answers * log_answers).sum(axis=(-2, -1))
+        doubts = HINTS_IN_EVIDENCE * self.hints - log_answers
+        evidence = -0.5 * self.dimensions * self.weight * log_variance + (answers * doubts).sum(axis=(-2, -1))
         shares = answers.mean(axis=-2) if self.n_query else np.full(self.class_shape, 1.0 / self.class_shape[-1])
         mixture = Mixture(2.0 * beta[..., None] * centres, pull - beta * lengths, shares, within)
         return mixture, evidence, self._are_clustered(left_out[..., n:, :])

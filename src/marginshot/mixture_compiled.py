@@ -17,6 +17,7 @@ from marginshot.mixture import (
     EXPLAINED_OF_QUERIES,
     EXPLAINED_OF_SUPPORT,
     FIRST_WITHIN,
+    HINTS_IN_EVIDENCE,
     LEAST_SHARE,
     LEAST_WITHIN,
     LEFT_OUT,
@@ -90,12 +91,15 @@ def _alternate(
     gram: Gram,
     spread: tuple[float, float, float],
     labels: NDArray[np.int64],
+    hints: Array,
     shares: Array,
     answers: Array,
     logits: Array,
     found: Array,
 ) -> tuple[float, float, bool]:
     """Write logits (M, N) and shares (N,) after the last round, starting from ``answers`` (N, m), which are changed.
+
+    ``hints`` (N, m) stand beside the likelihoods of the queries.
 
     Returns the evidence but for that of the counts, the share of the variance within the classes, and whether there are
     clusters.
@@ -115,7 +119,7 @@ def _alternate(
         for c in range(n_classes):
             _scale(centres[c], products[c], beta, scaled[c])
         if n_query:
-            _exponentiate(scaled[:, n_support:], likelihood)
+            _exponentiate(scaled[:, n_support:], hints, likelihood)
             _weigh_classes(likelihood, shares, answers, factors)
             _answer(likelihood, factors, answers)
     of_support, of_queries = _left_out(gram, n_support, weights, sizes, centres, products)
@@ -129,7 +133,7 @@ def _alternate(
             logits[i, c] = scaled[c, i] + log_factor
         for i in range(n_query):
             if answers[c, i] > 0.0:
-                evidence -= answers[c, i] * math.log(answers[c, i])
+                evidence += answers[c, i] * (HINTS_IN_EVIDENCE * hints[c, i] - math.log(answers[c, i]))
     return evidence, within, of_queries < (1.0 - EXPLAINED_OF_QUERIES) * to_mean
 
 
@@ -165,18 +169,18 @@ def _left_out(
 
 
 @leaf
-def _exponentiate(scaled: Array, likelihood: Array) -> None:
-    """Likelihoods (N, m) relative to each query's largest."""
+def _exponentiate(scaled: Array, hints: Array, likelihood: Array) -> None:
+    """Likelihoods (N, m), the hints among them, relative to each query's largest."""
     n_classes, n_query = likelihood.shape
     top = np.full(n_query, -np.inf)
     for c in range(n_classes):
-        row = scaled[c]
+        row, hint = scaled[c], hints[c]
         for i in range(n_query):
-            top[i] = max(top[i], row[i])
+            top[i] = max(top[i], row[i] + hint[i])
     for c in range(n_classes):
-        row, out = scaled[c], likelihood[c]
+        row, hint, out = scaled[c], hints[c], likelihood[c]
         for i in range(n_query):
-            out[i] = decay(row[i] - top[i], np.float64)
+            out[i] = decay(row[i] + hint[i] - top[i], np.float64)
 
 
 @leaf
@@ -284,6 +288,7 @@ def _evidence_of_counts(shares: Array, n_query: int, lead: float) -> float:
 def fit_mixtures(
     grams: NDArray[np.float32],
     labels: NDArray[np.int64],
+    hints: Array,
     shares: Array,
     estimate: bool,
     lead: float,
@@ -293,7 +298,8 @@ def fit_mixtures(
 ) -> None:
     """Fit a mixture to each task of a batch: `marginshot.mixture.fit_mixture` with ``shares``, or None to estimate.
 
-    ``grams`` (T, M, M), support rows first; ``labels`` (T, n); ``shares`` (T, N), uniform where they are estimated;
+    ``grams`` (T, M, M), support rows first; ``labels`` (T, n); ``hints`` (T, N, m), zero where there
+    are none; ``shares`` (T, N), uniform where they are estimated;
     ``lead``, the head start of equal shares.
     Written in place: ``logits`` (T, M, N); ``found`` (T, N), the shares given or estimated; ``within`` (T,).
     """
@@ -306,7 +312,7 @@ def fit_mixtures(
         spread = _spread(gram, known.shape[0])
         answers[:] = 0.0
         evidence, within[task], clustered = _alternate(
-            gram, spread, known, shares[task], answers, logits[task], found[task]
+            gram, spread, known, hints[task], shares[task], answers, logits[task], found[task]
         )
         if not estimate:
             found[task] = shares[task]
@@ -318,7 +324,9 @@ def fit_mixtures(
                 answers[:] = 0.0
             else:
                 _put_into_one_class(gram, known, answers)
-            other, other_within, seen = _alternate(gram, spread, known, nothing, answers, other_logits, other_found)
+            other, other_within, seen = _alternate(
+                gram, spread, known, hints[task], nothing, answers, other_logits, other_found
+            )
             other += _evidence_of_counts(other_found, n_query, lead)
             clustered = clustered or seen
             if other > evidence:

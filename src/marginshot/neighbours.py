@@ -9,6 +9,7 @@ classes, and their neighbourhoods better ones; with more shots that matters less
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -90,11 +91,27 @@ def mean_of_rows(stored: Array, chosen: NDArray[np.int64]) -> Array:
     return total / chosen.shape[1]
 
 
+@dataclass(frozen=True)
+class Neighbourhood:
+    """Where later rows lie among the rows of `fit`.
+
+    Attributes
+    ----------
+    filled : ndarray of bool of shape (n,)
+        Rows that have a direction; the other attributes speak of these alone.
+    nearest : ndarray of int of shape (f, k)
+        Places of their neighbours among the rows stored, the nearest first.
+    same : ndarray of int of shape (f,)
+        Place of the stored row that a row equals, −1 where there is none. Its neighbours are those found by `fit`.
+    """
+
+    filled: NDArray[np.bool_]
+    nearest: NDArray[np.int64]
+    same: NDArray[np.int64]
+
+
 class NeighbourSmoothing:
     """The same on the rows themselves, for one task, and for rows that come later.
-
-    A later row looks for its neighbours among the rows of `fit`; one that equals a row of `fit` is that row, and has
-    the neighbours found for it then.
 
     Parameters
     ----------
@@ -110,7 +127,7 @@ class NeighbourSmoothing:
 
     def fit_transform(self, rows: Array) -> Array:
         """Remember unit rows (M, D) and their neighbours; return them smoothed, centred and of unit length."""
-        filled = rows.any(axis=1)
+        self.filled = filled = np.asarray(rows.any(axis=1))
         self.rows = rows if filled.all() else rows[filled]
         self.neighbours = nearest_of_each(self.rows, max(0, min(self.n_neighbors, len(self.rows) - 1)))
         smooth = rows.copy()
@@ -118,19 +135,24 @@ class NeighbourSmoothing:
         self.finish.fit(smooth)
         return self._finished(smooth, filled)
 
-    def transform(self, rows: Array) -> Array:
-        """Unit rows (n, D) smoothed by their neighbours among those of `fit`."""
-        filled = rows.any(axis=1)
-        smooth = rows.copy()
+    def look_around(self, rows: Array) -> Neighbourhood:
+        """Neighbours of later unit rows (n, D) among those of `fit`."""
+        filled = np.asarray(rows.any(axis=1))
         k = self.neighbours.shape[1]
-        if k and filled.any():
-            found = rows[filled]
-            neighbours = nearest_stored(self.rows, k, found)
-            own = neighbours[:, 0]
+        found = rows[filled]
+        nearest = nearest_stored(self.rows, k, found)
+        same = np.full(len(found), -1)
+        if k:
+            own = nearest[:, 0]
             known = np.linalg.norm(self.rows[own] - found, axis=1) <= _SAME
-            neighbours[known] = self.neighbours[own[known]]
-            smooth[filled] = self._mix(found, neighbours)
-        return self._finished(smooth, filled)
+            nearest[known], same[known] = self.neighbours[own[known]], own[known]
+        return Neighbourhood(filled, nearest, same)
+
+    def transform(self, rows: Array, around: Neighbourhood) -> Array:
+        """Unit rows (n, D) smoothed by their neighbours, which `look_around` found."""
+        smooth = rows.copy()
+        smooth[around.filled] = self._mix(rows[around.filled], around.nearest)
+        return self._finished(smooth, around.filled)
 
     def _mix(self, rows: Array, neighbours: NDArray[np.int64]) -> Array:
         if not neighbours.shape[1]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot._files import atomic_path
+from marginshot.graph import LabelGraph
 from marginshot.kernels.functions import KernelFunction
 from marginshot.neighbours import restore_smoothing
 from marginshot.transforms import CentreAndNormalise, make_transform
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 Estimator = TypeVar("Estimator", bound="TransductiveMaxMarginClassifier")
 
-FORMAT = "marginshot-classifier-3"
+FORMAT = "marginshot-classifier-4"
 
 
 def save(estimator: TransductiveMaxMarginClassifier, path: str | os.PathLike[str]) -> None:
@@ -52,6 +53,7 @@ def _arrays(estimator: TransductiveMaxMarginClassifier) -> dict[str, Any]:
         "intercept": estimator.intercept_,
         "score_coef": estimator._score_coef,
         "score_intercept": estimator._score_intercept,
+        "graph_scale": np.array(estimator._graph_scale),
     }
     if estimator.kernel == "linear":
         arrays["coef"] = estimator.coef_
@@ -67,6 +69,10 @@ def _arrays(estimator: TransductiveMaxMarginClassifier) -> dict[str, Any]:
         arrays["neighbour_rows"] = estimator._smoothing.rows
         arrays["neighbours"] = estimator._smoothing.neighbours
         arrays["neighbour_mean"] = estimator._smoothing.finish.mean_
+    if estimator._graph is not None:
+        arrays["graph_reached"] = estimator._graph.reached
+        arrays["graph_degrees"] = estimator._graph.degrees
+        arrays["graph_numbers"] = np.array([estimator._graph.width, estimator._graph.weight])
     if hasattr(estimator, "feature_names_in_"):
         arrays["feature_names"] = np.array([str(name) for name in estimator.feature_names_in_])
     return arrays
@@ -98,6 +104,7 @@ def _restore(estimator: Estimator, header: dict[str, Any], arrays: dict[str, NDA
     estimator.classes_, estimator.prior_ = arrays["classes"], arrays["prior"]
     estimator.intercept_ = arrays["intercept"]
     estimator._score_coef, estimator._score_intercept = arrays["score_coef"], arrays["score_intercept"]
+    estimator._graph_scale = float(arrays["graph_scale"])
     estimator._rows = arrays.get("rows")
     estimator._kernel_function = None
     if estimator.kernel == "linear":
@@ -121,6 +128,10 @@ def _restore(estimator: Estimator, header: dict[str, Any], arrays: dict[str, NDA
             arrays["neighbours"],
             arrays["neighbour_mean"],
         )
+    estimator._graph = None
+    if "graph_reached" in arrays:
+        width, weight = arrays["graph_numbers"].tolist()
+        estimator._graph = LabelGraph(arrays["graph_reached"], arrays["graph_degrees"], width, weight)
     if "feature_names" in arrays:
         estimator.feature_names_in_ = arrays["feature_names"].astype(object)
     return estimator

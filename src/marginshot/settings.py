@@ -14,7 +14,7 @@ Kernel = str | Callable[..., Any]
 Prior = str | ArrayLike | None
 
 KERNELS = ("linear", "rbf", "poly", "precomputed")
-CALIBRATIONS = ("platt", "softmax", "mixture")
+CALIBRATIONS = ("platt", "softmax", "mixture", "graph")
 PAPER_LAMBDA2 = (0.0, 1e-5, 1e-3, 0.1, 1.0)
 
 #: "paper" is the method as printed, with the offset; "auto" adds what makes it hold for unbalanced and many classes.
@@ -25,7 +25,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "n_neighbors": 8,
         "prior": "estimate",
         "lambda2": "auto",
-        "calibration": "mixture",
+        "calibration": "graph",
     },
 }
 
@@ -60,9 +60,10 @@ class Settings:
     n_neighbors : int, default=0
         Neighbours each row is averaged with before the planes are fitted; 0 leaves the rows alone. See
         `marginshot.neighbours`. Needs the transform "cl2n" or "power".
-    calibration : {"platt", "softmax", "mixture"}, default="platt"
+    calibration : {"platt", "softmax", "mixture", "graph"}, default="platt"
         How scores become probabilities: Platt scaling on the support; a softmax of log2(N) · f; or a softmax of f and
-        the logits of a mixture together, which answers all classes jointly. See `marginshot.calibration`.
+        the logits of a mixture together, which answers all classes jointly; or of these and of labels spread over the
+        graph of neighbours, which needs ``n_neighbors``. See `marginshot.calibration` and `marginshot.graph`.
     tol : float, default=3e-4
         The last stage ends when the norm of the gradient in function space, sqrt(gᵀKg), is at most this; the first,
         convex one is solved three times as tightly, those between, which only lead on, ten times as loosely.
@@ -95,6 +96,11 @@ class Settings:
                 raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}.")
         if self.calibration not in CALIBRATIONS:
             raise ValueError(f"calibration must be one of {', '.join(CALIBRATIONS)}; got {self.calibration!r}.")
+        if self.calibration == "graph" and not self.n_neighbors:
+            raise ValueError(
+                'calibration="graph" spreads labels over neighbours and n_neighbors is 0; set n_neighbors=8, or '
+                'calibration="mixture".'
+            )
         if self.n_neighbors and (callable(self.kernel) or self.kernel == "precomputed"):
             raise ValueError(f"n_neighbors={self.n_neighbors} needs a named kernel on features; got {self.kernel!r}.")
         if self.gamma != "scale":

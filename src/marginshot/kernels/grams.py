@@ -11,7 +11,7 @@ from sklearn.base import clone
 from marginshot._threads import map_in_threads
 from marginshot.kernels.functions import KernelFunction
 from marginshot.neighbours import neighbour_weight, smooth_grams
-from marginshot.settings import Settings
+from marginshot.settings import Kernel, Settings
 from marginshot.transforms import CentreAndNormalise, rounding_length
 
 Array = NDArray[np.floating]
@@ -22,17 +22,18 @@ SHARED_ROWS = 4096  # rows of a table whose inner products are kept: 64 MB
 _BLOCK = 256  # rows whose inner products a thread computes at once
 
 
-def task_grams(support: Array, query: Array, transformer: Any, settings: Settings, n_classes: int) -> Grams:
-    """Kernel matrices (T, M, M) of tasks with ``support`` (T, n, D) and ``query`` (T, m, D), support rows first."""
-    if callable(settings.kernel):
+def inner_products(support: Array, query: Array, transformer: Any, kernel: Kernel) -> Grams:
+    """Inner products (T, M, M) of the transformed rows of tasks, ``support`` (T, n, D) first, then ``query`` (T, m, D).
+
+    A callable kernel takes their place.
+    """
+    if callable(kernel):
         rows = _transformed_rows(support, query, transformer)
-        return np.stack([settings.kernel(task, task) for task in rows]).astype(np.float32)
+        return np.stack([kernel(task, task) for task in rows]).astype(np.float32)
     if isinstance(transformer, CentreAndNormalise):
-        inner = _unit_inner_products(transformer.prepare(support), transformer.prepare(query))
-    else:
-        single = _transformed_rows(support, query, transformer).astype(np.float32)
-        inner = single @ single.transpose(0, 2, 1)
-    return _kernel_of(inner, support.shape[1], settings, n_classes)
+        return _unit_inner_products(transformer.prepare(support), transformer.prepare(query))
+    single = _transformed_rows(support, query, transformer).astype(np.float32)
+    return single @ single.transpose(0, 2, 1)
 
 
 class ArrayTasks:
@@ -41,9 +42,9 @@ class ArrayTasks:
     def __init__(self, support: Array, query: Array) -> None:
         self.support, self.query = support, query
 
-    def grams(self, tasks: slice, transformer: Any, settings: Settings, n_classes: int) -> Grams:
-        """Kernel matrices (T, M, M) of some of the tasks."""
-        return task_grams(self.support[tasks], self.query[tasks], transformer, settings, n_classes)
+    def inner(self, tasks: slice, transformer: Any, kernel: Kernel) -> Grams:
+        """Inner products (T, M, M) of the transformed rows of some tasks; a callable kernel takes their place."""
+        return inner_products(self.support[tasks], self.query[tasks], transformer, kernel)
 
 
 class TableTasks:
@@ -76,13 +77,12 @@ class TableTasks:
         map_in_threads(fill, range(0, len(centred), _BLOCK)[::-1], n_jobs)  # the longest first
         self._inner = inner
 
-    def grams(self, tasks: slice, transformer: Any, settings: Settings, n_classes: int) -> Grams:
-        """Kernel matrices (T, M, M) of some of the tasks."""
+    def inner(self, tasks: slice, transformer: Any, kernel: Kernel) -> Grams:
+        """Inner products (T, M, M) of the transformed rows of some tasks; a callable kernel takes their place."""
         support, query = self.support[tasks], self.query[tasks]
-        if callable(settings.kernel) or not isinstance(transformer, CentreAndNormalise):
-            return task_grams(self.table[support], self.table[query], transformer, settings, n_classes)
-        inner = self._unit_inner_products(np.concatenate((support, query), axis=1))
-        return _kernel_of(inner, support.shape[1], settings, n_classes)
+        if callable(kernel) or not isinstance(transformer, CentreAndNormalise):
+            return inner_products(self.table[support], self.table[query], transformer, kernel)
+        return self._unit_inner_products(np.concatenate((support, query), axis=1))
 
     def _unit_inner_products(self, rows: Rows) -> Grams:
         """Inner products (T, M, M) of each task's ``rows`` (T, M), centred on their mean and scaled to unit length."""
@@ -104,8 +104,10 @@ class TableTasks:
         return rows.astype(np.float32, copy=False)
 
 
-def _kernel_of(inner: Grams, n_support: int, settings: Settings, n_classes: int) -> Grams:
+def kernel_of(inner: Grams, n_support: int, settings: Settings, n_classes: int) -> Grams:
     """Kernel matrices of tasks whose rows have these inner products, neighbours averaged in where asked for."""
+    if callable(settings.kernel):
+        return inner
     if settings.n_neighbors:
         inner = smooth_grams(inner, settings.n_neighbors, neighbour_weight(n_support, n_classes))
     squares = np.einsum("tii->ti", inner)

@@ -1,0 +1,187 @@
+"""Labels spread over the graph of neighbours of each of many small tasks, compiled. `graph.py` explains it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginshot._jit import entry_point, leaf
+from marginshot.graph import (
+    DAMPING,
+    DOUBT,
+    FULL_DIMENSION,
+    LEAST_REACHED,
+    LEAST_SQUARE,
+    LEAST_WIDTH,
+    MISJUDGED,
+    MISJUDGED_SHARE,
+    MOST_CHECKED,
+    WIDTH,
+)
+
+Array = NDArray[np.float64]
+Gram = NDArray[np.float32]
+Indices = NDArray[np.int64]
+
+
+@entry_point
+def spread_labels(
+    inner: NDArray[np.float32], labels: NDArray[np.int64], n_neighbors: int, logits: Array, weights: Array
+) -> None:
+    """Spread the labels of each task of a batch.
+
+    ``inner`` (T, M, M), inner products of unit rows, support rows first; a row without direction is zero, and has no
+    edges. ``labels`` (T, n). Written in place: ``logits`` (T, M, N) of all rows, and the graph's weight ω (T,).
+    """
+    n_rows, n_classes = logits.shape[1:]
+    k = min(n_neighbors, n_rows - 1)
+    nearest, squares, counts = np.empty((n_rows, k), np.int64), np.empty((n_rows, k)), np.empty(n_rows, np.int64)
+    system = np.empty((n_rows, n_rows))
+    for task in range(inner.shape[0]):
+        gram, known = inner[task], labels[task]
+        _find_nearest(gram, nearest, squares, counts)
+        width, weight = _measure(squares, counts)
+        _tie(nearest, squares, counts, width, system)
+        checked = _checked(known, n_classes)
+        # Columns: the labels of each class, and each labelled row that is checked by itself.
+        columns = np.zeros((n_rows, n_classes + len(checked)))
+        for i in range(len(known)):
+            columns[i, known[i]] = 1.0
+        for place in range(len(checked)):
+            columns[checked[place], n_classes + place] = 1.0
+        reached = np.linalg.solve(system, columns)
+        if len(checked):
+            weight *= _trust(gram, known, checked, reached[:, n_classes:], n_classes)
+        _take_logarithms(weight, reached, logits[task])
+        weights[task] = weight
+
+
+@leaf
+def _find_nearest(inner: Gram, nearest: Indices, squares: Array, counts: Indices) -> None:
+    """Places and squared distances (M, k) of each row's neighbours, nearest first, and how many there are (M,)."""
+    n_rows, k = nearest.shape
+    largest, filled = np.empty(k, np.float32), np.empty(n_rows, np.bool_)
+    for i in range(n_rows):
+        filled[i] = inner[i, i] > 0.0
+    for i in range(n_rows):
+        count, least = 0, np.float32(-np.inf)
+        for j in range(n_rows if filled[i] and k else 0):
+            value = inner[i, j]
+            if value <= least or j == i or not filled[j]:
+                continue
+            place = min(count, k - 1)
+            count = min(count + 1, k)
+            while place > 0 and largest[place - 1] < value:
+                largest[place], nearest[i, place] = largest[place - 1], nearest[i, place - 1]
+                place -= 1
+            largest[place], nearest[i, place] = value, j
+            if count == k:
+                least = largest[k - 1]
+        counts[i] = count
+        for place in range(count):
+            squares[i, place] = max(2.0 - 2.0 * np.float64(largest[place]), 0.0)
+
+
+@leaf
+def _measure(squares: Array, counts: Indices) -> tuple[float, float]:
+    """Width s of the edges, and weight ω of the graph by its dimension."""
+    k = counts.max()  # all rows that have a direction have as many
+    total, logs, n_any, n_apart = 0.0, 0.0, 0, 0
+    for i in range(len(counts)):
+        if counts[i] > 0:
+            total += squares[i, 0]
+            n_any += 1
+        if counts[i] > 1 and squares[i, k - 1] > LEAST_SQUARE:
+            n_apart += 1
+            for place in range(k - 1):
+                logs += 0.5 * math.log(squares[i, k - 1] / max(squares[i, place], LEAST_SQUARE))
+    width = max(WIDTH * total / n_any, LEAST_WIDTH) if n_any else LEAST_WIDTH
+    if k < 2:
+        return width, 0.0
+    return width, min((FULL_DIMENSION * logs / (n_apart * (k - 1))) ** 2, 1.0) if n_apart else 1.0
+
+
+@leaf
+def _tie(nearest: Indices, squares: Array, counts: Indices, width: float, system: Array) -> None:
+    """I − 0.95 D^−½ W D^−½, (M, M)."""
+    n_rows = len(counts)
+    system[:] = 0.0
+    for i in range(n_rows):
+        for place in range(counts[i]):
+            edge = math.exp(-squares[i, place] / width)
+            system[i, nearest[i, place]] = system[nearest[i, place], i] = edge
+    inverse = np.zeros(n_rows)
+    for i in range(n_rows):
+        degree = system[i].sum()
+        if degree > 0.0:
+            inverse[i] = 1.0 / math.sqrt(degree)
+    for i in range(n_rows):
+        for j in range(n_rows):
+            system[i, j] *= -DAMPING * inverse[i] * inverse[j]
+        system[i, i] = 1.0
+
+
+@leaf
+def _checked(labels: Indices, n_classes: int) -> Indices:
+    """Labelled rows whose class has others, at most so many, spread evenly."""
+    counts = np.zeros(n_classes, np.int64)
+    for i in range(len(labels)):
+        counts[labels[i]] += 1
+    several = np.empty(len(labels), np.int64)
+    total = 0
+    for i in range(len(labels)):
+        if counts[labels[i]] > 1:
+            several[total] = i
+            total += 1
+    n_checked = min(total, MOST_CHECKED)
+    checked = np.empty(n_checked, np.int64)
+    for place in range(n_checked):
+        checked[place] = several[place * total // n_checked]
+    return checked
+
+
+@leaf
+def _trust(inner: Gram, labels: Indices, checked: Indices, reached: NDArray[np.floating], n_classes: int) -> float:
+    """How far the graph is believed, from rows (c,) told by the other labels; ``reached`` (M, c) from each of them."""
+    spread, sums = np.empty(n_classes), np.empty(n_classes)
+    counts, lengths = np.zeros(n_classes), np.zeros(n_classes)
+    for i in range(len(labels)):
+        counts[labels[i]] += 1.0
+        for j in range(len(labels)):
+            if labels[i] == labels[j]:
+                lengths[labels[i]] += np.float64(inner[i, j])
+    lead = 0
+    for place in range(len(checked)):
+        row = checked[place]
+        own = labels[row]
+        spread[:], sums[:] = 0.0, 0.0
+        for j in range(len(labels)):
+            if j != row:
+                spread[labels[j]] += reached[j, place]
+                sums[labels[j]] += np.float64(inner[row, j])
+        best, nearness = 0, -np.inf
+        for c in range(n_classes):
+            count, length = counts[c], lengths[c]
+            if c == own:
+                count -= 1.0
+                length -= 2.0 * sums[c] + np.float64(inner[row, row])
+            value = 2.0 * sums[c] / count - length / count**2
+            if value > nearness:
+                best, nearness = c, value
+        lead += int(spread.argmax() == own) - int(best == own)
+    return min(max(1.0 + lead / (MISJUDGED + MISJUDGED_SHARE * len(checked)), 0.0), 1.0)
+
+
+@leaf
+def _take_logarithms(weight: float, reached: NDArray[np.floating], logits: Array) -> None:
+    """Logits (M, N), from what has spread to each row in the first N columns."""
+    n_rows, n_classes = logits.shape
+    for i in range(n_rows):
+        total = 0.0
+        for c in range(n_classes):
+            total += max(reached[i, c], 0.0)
+        scale = 1.0 / total if total > LEAST_REACHED else 0.0
+        for c in range(n_classes):
+            logits[i, c] = weight * math.log(scale * max(reached[i, c], 0.0) + DOUBT)
