@@ -42,10 +42,10 @@ DOUBT = 1e-3  # probability that stays with every class
 # Labelled rows, and their share, by which class means may be ahead of the graph before it is silent.
 MISJUDGED, MISJUDGED_SHARE = 2.0, 0.1
 MOST_CHECKED = 100  # labelled rows that are told by the others
-_LEAST_CHECKED = 30  # so many even where there are millions of rows
-_CHECKED_ENTRIES = 5_000_000  # of the vectors that this takes, at a time and as far as that is enough
+# Each takes a vector over all rows. So many entries are held at a time; where rows are millions, fewer are checked.
+_CHECKED_ENTRIES, _LEAST_CHECKED = 5_000_000, 30
 LEAST_SQUARE = 1e-6  # rows of unit length whose squared distance is smaller count as this far apart
-LEAST_REACHED = 1e-7  # of F, summed over classes, in which numerical error does not count
+LEAST_REACHED = 1e-7  # of F, summed over the classes; less is numerical error
 _TOL, _MAX_ITER = 1e-9, 200  # of the conjugate gradients; 60 iterations are usual
 
 
@@ -80,9 +80,8 @@ def weight_of_graph(nearest: Array) -> float:
 
 def _logits(spread: Array, weight: float) -> Array:
     """Of what has spread to each row, (M, N): the same for all classes where nothing has."""
-    spread = np.maximum(spread, 0.0)
     total = spread.sum(axis=1, keepdims=True)
-    shares = np.divide(spread, total, out=np.zeros_like(spread), where=total > LEAST_REACHED)
+    shares = np.divide(spread, total, out=np.zeros_like(spread), where=total > 0)
     return weight * np.log(shares + DOUBT)
 
 
@@ -135,7 +134,9 @@ class LabelGraph:
         known[(np.cumsum(smoothing.filled) - 1)[support[filled]], labels[filled]] = 1.0
         similarity = (inverse @ edges @ inverse).tocsr()
         weight = weight_of_graph(squares) * _trust(similarity, rows, known)
-        return cls(_conjugate_gradients(similarity, known), degrees, width, weight)
+        reached = np.maximum(_conjugate_gradients(similarity, known), 0.0)
+        reached[reached.sum(axis=1) <= LEAST_REACHED] = 0.0
+        return cls(reached, degrees, width, weight)
 
     def logits_of_fitted(self, filled: NDArray[np.bool_]) -> Array:
         """Logits (n, N) at all rows of `fit`, of which those ``filled`` (n,) have a direction."""
@@ -193,20 +194,23 @@ def _trust(similarity: csr_array, rows: NDArray[np.floating], known: Array) -> f
         reached = _conjugate_gradients(similarity, alone)
         reached[part, np.arange(len(part))] = 0.0
         by_graph.append((reached.T @ known).argmax(axis=1))
-    by_mean = _nearest_mean(rows, known, checked, own)
+    labelled = known.any(axis=1)
+    by_mean = _nearest_mean(known[labelled].T @ rows[labelled], counts, rows[checked], own)
     lead = int((np.concatenate(by_graph) == own).sum() - (by_mean == own).sum())
     return float(np.clip(1.0 + lead / (MISJUDGED + MISJUDGED_SHARE * n_checked), 0.0, 1.0))
 
 
-def _nearest_mean(rows: NDArray[np.floating], known: Array, checked: Indices, own: Indices) -> Indices:
-    """Class (c,) whose labelled rows' mean is nearest to each row ``checked`` (c,), which its ``own`` is without."""
-    sums, counts = known.T @ rows, known.sum(axis=0)
-    place = np.arange(len(checked))
-    inner, lengths = rows[checked] @ sums.T, np.tile((sums**2).sum(axis=1), (len(checked), 1))
-    square = np.einsum("ij,ij->i", rows[checked], rows[checked])
+def _nearest_mean(sums: Array, counts: Array, rows: NDArray[np.floating], own: Indices) -> Indices:
+    """Class (c,) whose labelled rows, with these ``sums`` (N, D) and ``counts`` (N,), have the nearest mean.
+
+    Asked for ``rows`` (c, D), each of which its ``own`` class (c,) is without.
+    """
+    place = np.arange(len(rows))
+    inner, lengths = rows @ sums.T, np.tile((sums**2).sum(axis=1), (len(rows), 1))
+    square = np.einsum("ij,ij->i", rows, rows)
     lengths[place, own] -= 2.0 * inner[place, own] - square
     inner[place, own] -= square
-    size = np.tile(np.maximum(counts, 1.0), (len(checked), 1))
+    size = np.tile(np.maximum(counts, 1.0), (len(rows), 1))
     size[place, own] -= 1.0
     nearness = 2.0 * inner / size - lengths / size**2
     return np.asarray(nearness.argmax(axis=1))
