@@ -94,6 +94,8 @@ def solve_tasks(
     transformer = make_transform(feature_transform)
     check_neighbours(settings, transformer)
     _load_solver(_precision(settings))
+    if settings.n_neighbors:
+        _load_neighbours()
     if needs_mixture(settings):
         _load_mixture()
     if uses_graph(settings):
@@ -243,6 +245,15 @@ def _run_solver(grams: Grams, labels: Labels, task_offsets: Array, settings: Set
         norms,
     )
     return scores, norms
+
+
+@lru_cache(maxsize=1)
+def _load_neighbours() -> None:
+    """The same for neighbours inside the kernel."""
+    from marginshot._jit import announce_compilation
+
+    with announce_compilation("neighbours inside the kernel for batches of tasks"):
+        kernel_of(np.eye(2, dtype=np.float32)[None], 2, Settings(n_neighbors=1), 2)
 
 
 @lru_cache(maxsize=1)

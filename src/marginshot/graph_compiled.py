@@ -20,6 +20,7 @@ from marginshot.graph import (
     MOST_CHECKED,
     WIDTH,
 )
+from marginshot.neighbours_compiled import find_nearest
 
 Array = NDArray[np.float64]
 Gram = NDArray[np.float32]
@@ -37,11 +38,15 @@ def spread_labels(
     """
     n_rows, n_classes = logits.shape[1:]
     k = min(n_neighbors, n_rows - 1)
-    nearest, squares, counts = np.empty((n_rows, k), np.int64), np.empty((n_rows, k)), np.empty(n_rows, np.int64)
+    nearest, counts = np.empty((n_rows, k), np.int64), np.empty(n_rows, np.int64)
+    largest, squares = np.empty((n_rows, k), np.float32), np.empty((n_rows, k))
     system = np.empty((n_rows, n_rows))
     for task in range(inner.shape[0]):
         gram, known = inner[task], labels[task]
-        _find_nearest(gram, nearest, squares, counts)
+        find_nearest(gram, nearest, largest, counts)
+        for i in range(n_rows):
+            for place in range(counts[i]):
+                squares[i, place] = max(2.0 - 2.0 * np.float64(largest[i, place]), 0.0)
         width, weight = _measure(squares, counts)
         _tie(nearest, squares, counts, width, system)
         checked = _checked(known, n_classes)
@@ -56,32 +61,6 @@ def spread_labels(
             weight *= _trust(gram, known, checked, reached[:, n_classes:], n_classes)
         _take_logarithms(weight, reached, logits[task])
         weights[task] = weight
-
-
-@leaf
-def _find_nearest(inner: Gram, nearest: Indices, squares: Array, counts: Indices) -> None:
-    """Places and squared distances (M, k) of each row's neighbours, nearest first, and how many there are (M,)."""
-    n_rows, k = nearest.shape
-    largest, filled = np.empty(k, np.float32), np.empty(n_rows, np.bool_)
-    for i in range(n_rows):
-        filled[i] = inner[i, i] > 0.0
-    for i in range(n_rows):
-        count, least = 0, np.float32(-np.inf)
-        for j in range(n_rows if filled[i] and k else 0):
-            value = inner[i, j]
-            if value <= least or j == i or not filled[j]:
-                continue
-            place = min(count, k - 1)
-            count = min(count + 1, k)
-            while place > 0 and largest[place - 1] < value:
-                largest[place], nearest[i, place] = largest[place - 1], nearest[i, place - 1]
-                place -= 1
-            largest[place], nearest[i, place] = value, j
-            if count == k:
-                least = largest[k - 1]
-        counts[i] = count
-        for place in range(count):
-            squares[i, place] = max(2.0 - 2.0 * np.float64(largest[place]), 0.0)
 
 
 @leaf

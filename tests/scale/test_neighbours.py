@@ -7,9 +7,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.neighbors import NearestNeighbors
 
-from marginshot import TransductiveMaxMarginClassifier, neighbour_search
+from marginshot import TransductiveMaxMarginClassifier, neighbour_search, neighbours_compiled
 from marginshot.neighbour_search import compare_all, nearest_of_each, nearest_stored
-from marginshot.neighbours import NeighbourSmoothing, mean_of_rows
+from marginshot.neighbours import NeighbourSmoothing, mean_of_rows, smooth_grams
 from marginshot.transforms import l2_normalize
 
 
@@ -127,6 +127,19 @@ def test_smoothing_of_many_rows(rows_are_many, monkeypatch, dtype):
     exactly = NeighbourSmoothing(8, 0.5)
     assert np.mean(np.linalg.norm(exactly.fit_transform(stored) - smooth, axis=1) < 0.01) >= 0.98
     assert_allclose(smoothed(smoothing, later), smoothed(exactly, later), atol=1e-3)
+
+
+@pytest.mark.parametrize(("n_rows", "n_neighbors"), [(2, 8), (9, 8), (40, 1), (120, 8)])
+def test_the_compiled_twin_smooths_alike(n_rows, n_neighbors):
+    rows = np.stack([unit_rows(n_rows, 6, seed=seed) for seed in range(3)]).astype(np.float32)
+    rows -= rows.mean(axis=1, keepdims=True)
+    rows /= np.linalg.norm(rows, axis=2, keepdims=True)
+    if n_rows > 9:
+        rows[1, 4] = 0.0  # without direction
+    inner = rows @ rows.transpose(0, 2, 1)
+    smooth = np.empty_like(inner)
+    neighbours_compiled.smooth_grams(inner, n_neighbors, 0.3, smooth)
+    assert_allclose(smooth, smooth_grams(inner, n_neighbors, 0.3), atol=1e-5)
 
 
 @pytest.mark.parametrize("n_filled", [0, 1, 2])

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from marginshot._threads import map_in_threads
 from marginshot.kernels.functions import KernelFunction
-from marginshot.neighbours import neighbour_weight, smooth_grams
+from marginshot.neighbours import neighbour_weight
 from marginshot.settings import Kernel, Settings
 from marginshot.transforms import CentreAndNormalise, rounding_length
 
@@ -109,7 +109,11 @@ def kernel_of(inner: Grams, n_support: int, settings: Settings, n_classes: int) 
     if callable(settings.kernel):
         return inner
     if settings.n_neighbors:
-        inner = smooth_grams(inner, settings.n_neighbors, neighbour_weight(n_support, n_classes))
+        from marginshot.neighbours_compiled import smooth_grams  # imports numba
+
+        smooth = np.empty_like(inner)
+        smooth_grams(inner, settings.n_neighbors, neighbour_weight(n_support, n_classes), smooth)
+        inner = smooth
     squares = np.einsum("tii->ti", inner)
     return KernelFunction.fitted(settings, inner)(inner, squares, squares).astype(np.float32, copy=False)
 
