@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_expit, softmax
 
 from marginshot.mixture import Mixture
+from marginshot.neighbours import shots_a_class
 
 Array = NDArray[np.float64]
 
@@ -33,8 +34,8 @@ class Calibration:
         Platt: A and B of each class are fitted on the support, a score is a log-odds and the σ of the scores are
         normalised over classes; τ = κ = 0. Softmax: A = log2(N), B = τ = κ = 0, the scores are logits in the order of
         the margins. Mixture: the scores are logits τ (g + 2 · Platt's log-odds), the posterior of `marginshot.mixture`
-        times the square of Platt's odds, tempered by `temper_of`; κ = 0. Graph: the same and the logits of
-        `marginshot.graph`, all tempered by κ (`temper_beside_graph`).
+        times the square of Platt's odds, tempered by `temper_of`; κ = 1, and h = 0. Graph: the same with the logits h
+        of `marginshot.graph`, all tempered by κ (`temper_beside_graph`).
     slope, intercept : ndarray of shape (..., n_classes)
         A and B.
     temper, of_graph : ndarray of shape (...)
@@ -105,7 +106,7 @@ def temper_of(n_support: int, n_classes: int, within: Array) -> Array:
     >>> temper_of(5, 5, np.array(0.5)).round(2)
     np.float64(0.2)
     """
-    shots = max(n_support / n_classes, 1.0)
+    shots = shots_a_class(n_support, n_classes)
     return np.asarray(np.minimum(0.2 * (shots / n_classes) ** 0.2 / np.sqrt(within), 1.0))
 
 
@@ -117,7 +118,7 @@ def temper_beside_graph(n_support: int, n_classes: int, graph_weight: Array) -> 
     >>> temper_beside_graph(5, 5, np.array([0.0, 0.5, 1.0])).round(2)
     array([1.  , 0.67, 0.33])
     """
-    shots = max(n_support / n_classes, 1.0)
+    shots = shots_a_class(n_support, n_classes)
     return np.asarray(1.0 / (1.0 + 2.0 * graph_weight**2 / shots ** (1 / 3)))
 
 

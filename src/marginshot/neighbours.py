@@ -23,6 +23,7 @@ Array = NDArray[np.floating]
 Grams = NDArray[np.float32]
 
 _SAME = 1e-6  # rows of unit length nearer than this are one row
+LEAST_LENGTH = 1e-5  # of a row, after averaging, that still has a direction
 
 
 def check_neighbours(settings: Settings, transformer: Any) -> None:
@@ -41,7 +42,12 @@ def neighbour_weight(n_support: int, n_classes: int) -> float:
     >>> neighbour_weight(5, 5), neighbour_weight(20, 5)
     (0.5, 0.25)
     """
-    return float(0.5 / np.sqrt(max(n_support / n_classes, 1.0)))
+    return float(0.5 / np.sqrt(shots_a_class(n_support, n_classes)))
+
+
+def shots_a_class(n_support: int, n_classes: int) -> float:
+    """Labelled rows a class, on average and at least 1."""
+    return max(n_support / n_classes, 1.0)
 
 
 def smooth_grams(inner: Grams, n_neighbors: int, weight: float) -> Grams:
@@ -77,7 +83,7 @@ def _centre_and_scale(grams: Any, filled: NDArray[np.bool_]) -> Any:
     grams += grams.mean(axis=(1, 2), keepdims=True) - mean - mean.transpose(0, 2, 1)
     lengths = np.sqrt(np.maximum(np.einsum("tii->ti", grams), 0.0))
     scale = np.zeros_like(lengths)
-    np.divide(1.0, lengths, out=scale, where=(lengths > 1e-5) & filled)
+    np.divide(1.0, lengths, out=scale, where=(lengths > LEAST_LENGTH) & filled)
     grams *= scale[:, :, None]
     grams *= scale[:, None, :]
     return grams

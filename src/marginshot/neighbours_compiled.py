@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot._jit import entry_point, leaf
+from marginshot.neighbours import LEAST_LENGTH
 
 Gram = NDArray[np.float32]
 Indices = NDArray[np.int64]
-
-_LEAST_LENGTH = 1e-5  # of a row, after averaging, that still has a direction
 
 
 @entry_point
@@ -90,7 +89,7 @@ def _centre_and_scale(inner: Gram, gram: Gram) -> None:
         shift[i] -= 0.5 * total
     for i in range(n_rows):
         length = math.sqrt(max(np.float64(gram[i, i]) - 2.0 * np.float64(shift[i]), 0.0))
-        if inner[i, i] > 0.0 and length > _LEAST_LENGTH:
+        if inner[i, i] > 0.0 and length > LEAST_LENGTH:
             scale[i] = 1.0 / length
     for i in range(n_rows):
         for j in range(n_rows):
