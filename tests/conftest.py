@@ -8,17 +8,15 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-def _compiled_sources_hash() -> str:
-    """Numba's cache notices edits of the file an entry point stands in, but not of the files it calls into."""
+def _sources_hash() -> str:
+    """Numba's cache notices edits of an entry point's own file, but not of those it takes code or constants from."""
     digest = hashlib.sha256()
-    package = ROOT / "src" / "marginshot"
-    constants = [package / "_jit.py", package / "mixture.py"]
-    for path in [*constants, *sorted(package.rglob("*_compiled.py"))]:
+    for path in sorted((ROOT / "src" / "marginshot").rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 
-os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba_cache" / _compiled_sources_hash()))
+os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba_cache" / _sources_hash()))
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and so would the commands that they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

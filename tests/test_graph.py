@@ -119,15 +119,18 @@ def test_overlapping_classes_are_noticed_by_their_own_labels():
 
 @pytest.mark.parametrize(("n_neighbors", "shots"), [(8, 1), (8, 5), (1, 2), (200, 2)])
 def test_the_compiled_twin_agrees(n_neighbors, shots):
-    tasks = [balls(n_rows=40, shots=shots, seed=seed) for seed in range(3)]
+    tasks = [balls(n_rows=40, shots=shots, seed=seed) for seed in range(4)]
+    tasks[3][0][20:] = tasks[3][0][: len(tasks[3][0]) - 20]  # copies
     inner = np.stack([rows @ rows.T for rows, _ in tasks]).astype(np.float32)
-    inner[1, 30], inner[1, :, 30] = 0.0, 0.0  # a row without direction
+    without_direction = {1: 30, 2: 1}  # task -> a query, a labelled row
+    for task, row in without_direction.items():
+        inner[task, row], inner[task, :, row] = 0.0, 0.0
     labels = np.stack([classes[: 4 * shots] for _, classes in tasks])
-    logits, weights = np.empty((3, inner.shape[1], 4)), np.empty(3)
+    logits, weights = np.empty((4, inner.shape[1], 4)), np.empty(4)
     spread_labels(inner, labels, n_neighbors, logits, weights)
     for task, (rows, _) in enumerate(tasks):
-        if task == 1:
-            rows[30] = 0.0
+        if task in without_direction:
+            rows[without_direction[task]] = 0.0
         graph, smoothing = graph_of(rows, labels[task], n_neighbors)
         assert_allclose(weights[task], graph.weight, atol=1e-4)
         filled = smoothing.filled
@@ -172,13 +175,25 @@ def test_hardly_any_rows(n_rows):
     assert_array_equal(graph.logits(smoothing.rows, zero, smoothing.look_around(zero)), np.zeros((1, 2)))
 
 
-def test_copies_of_rows_stay_finite():
+def test_where_all_neighbours_are_copies_the_graph_is_silent():
     rows, classes = balls(n_rows=6, shots=1)
     rows, labels = np.repeat(rows, 30, axis=0), np.repeat(classes[:4], 30)
     graph, smoothing = graph_of(rows, labels)
-    logits = graph.logits_of_fitted(smoothing.filled)
-    assert np.isfinite(logits).all()
-    assert_array_equal(logits[:120].argmax(axis=1), labels)
+    assert graph.weight == 0.0
+    assert_array_equal(graph.logits_of_fitted(smoothing.filled), np.zeros((len(rows), 4)))
+
+
+@pytest.mark.parametrize("share", [0.2, 1.0])
+def test_copies_of_queries_hardly_change_what_the_graph_says(share):
+    rows, classes = balls(dimensions=20, distance=8.0)
+    n_copied = int(share * (len(rows) - 4))
+    once, smoothing = graph_of(rows, classes[:4])
+    twice, with_copies = graph_of(np.concatenate((rows, rows[4 : 4 + n_copied])), classes[:4])
+    assert abs(twice.weight - once.weight) < 0.15
+    assert_allclose(twice.width, once.width, rtol=0.1)
+    logits = twice.logits_of_fitted(with_copies.filled)[: len(rows)]
+    assert np.mean(logits.argmax(axis=1) == once.logits_of_fitted(smoothing.filled).argmax(axis=1)) > 0.9
+    assert_allclose(logits[4 : 4 + n_copied], twice.logits_of_fitted(with_copies.filled)[len(rows) :], atol=1e-6)
 
 
 @pytest.mark.parametrize("solver", ["dual", "primal"])

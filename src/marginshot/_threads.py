@@ -1,12 +1,14 @@
-"""Work in threads: for compiled code and BLAS, which let go of the interpreter's lock."""
+"""Work in threads: for compiled code and BLAS, which let go of the interpreter's lock; and BLAS's own threads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from functools import lru_cache
+from typing import Any, TypeVar
 
 from joblib import effective_n_jobs
+from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -27,3 +29,18 @@ def map_in_threads(work: Callable[[Item], Result], items: Iterable[Item], n_jobs
         return [work(item) for item in items]
     with ThreadPoolExecutor(n_threads) as pool:
         return list(pool.map(work, items))
+
+
+def one_blas_thread() -> Any:
+    """While threads work on tasks or blocks BLAS inside them stays single, which also fixes the order of its sums."""
+    return _controller().limit(limits=1, user_api="blas")
+
+
+def n_threads() -> int:
+    """As many threads as BLAS would have used, so that the usual settings of a machine hold here too."""
+    return max((pool["num_threads"] for pool in _controller().info() if pool["user_api"] == "blas"), default=1)
+
+
+@lru_cache(maxsize=1)
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()

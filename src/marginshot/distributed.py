@@ -22,10 +22,11 @@ from dask.delayed import Delayed, delayed
 from numpy.typing import NDArray
 
 from marginshot._files import atomic_path
+from marginshot._threads import one_blas_thread
 from marginshot.calibration import probabilities_of
 from marginshot.labels import Labelled, encode_labels, unlabelled_rows
-from marginshot.passes import widened
-from marginshot.rows import Rows, Work, add, one_blas_thread, strips
+from marginshot.rows import Rows, Work, add, strips
+from marginshot.transforms import widened
 
 if TYPE_CHECKING:
     from marginshot.estimators import TransductiveMaxMarginClassifier as Classifier

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import ThreadpoolController
 
-from marginshot._threads import map_in_threads
+from marginshot._threads import map_in_threads, one_blas_thread
 from marginshot._validation import check_table_tasks, check_task_batch
 from marginshot.calibration import Calibration
 from marginshot.graph import uses_graph
@@ -100,7 +99,7 @@ def solve_tasks(
         _load_mixture()
     if uses_graph(settings):
         _load_graph()
-    with _one_blas_thread():
+    with one_blas_thread():
         if isinstance(tasks, TableTasks):
             tasks.share(transformer, n_jobs)
         parts = map_in_threads(
@@ -128,25 +127,40 @@ def _chunks(n_tasks: int) -> Iterator[slice]:
         yield slice(start, min(start + _CHUNK, n_tasks))
 
 
-def _one_blas_thread() -> Any:
-    """Threads work on tasks; BLAS inside them stays single, which also fixes the order of its sums."""
-    return _controller().limit(limits=1, user_api="blas")
+def _load(what: str, smallest_task: Callable[[], Any]) -> None:
+    """Compile, or read from numba's cache, what ``smallest_task`` calls; it is told if that takes long."""
+    from marginshot._jit import announce_compilation
 
-
-@lru_cache(maxsize=1)
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
+    with announce_compilation(f"{what} for batches of tasks"):
+        smallest_task()
 
 
 @lru_cache
 def _load_solver(precision: Any) -> None:
-    """Compile the solver, or read it from numba's cache, on the smallest task there is."""
-    from marginshot._jit import announce_compilation
-
-    with announce_compilation(f"the solver for batches of tasks in {precision.__name__}"):
+    def solve() -> None:
         labels = np.array([[0, 1]])
         margins, _ = _run_solver(np.eye(2, dtype=precision)[None], labels, np.zeros((1, 2)), Settings())
         _calibrate("platt", margins, labels, None, 0.0)
+
+    _load(f"the solver in {precision.__name__}", solve)
+
+
+@lru_cache(maxsize=1)
+def _load_neighbours() -> None:
+    gram = np.eye(2, dtype=np.float32)[None]
+    _load("neighbours inside the kernel", lambda: kernel_of(gram, 2, Settings(n_neighbors=1), 2))
+
+
+@lru_cache(maxsize=1)
+def _load_mixture() -> None:
+    gram, labels, hints = np.eye(2, dtype=np.float32)[None], np.array([[0, 1]]), np.zeros((1, 0, 2))
+    _load("the mixture", lambda: _fit_mixtures(gram, labels, hints, np.full((1, 2), 0.5), True, 0.0))
+
+
+@lru_cache(maxsize=1)
+def _load_graph() -> None:
+    gram = np.eye(2, dtype=np.float32)[None]
+    _load("the graph of neighbours", lambda: _spread_labels(gram, np.array([[0, 1]]), 2, 1))
 
 
 def _solve_chunk(
@@ -247,25 +261,6 @@ def _run_solver(grams: Grams, labels: Labels, task_offsets: Array, settings: Set
     return scores, norms
 
 
-@lru_cache(maxsize=1)
-def _load_neighbours() -> None:
-    """The same for neighbours inside the kernel."""
-    from marginshot._jit import announce_compilation
-
-    with announce_compilation("neighbours inside the kernel for batches of tasks"):
-        kernel_of(np.eye(2, dtype=np.float32)[None], 2, Settings(n_neighbors=1), 2)
-
-
-@lru_cache(maxsize=1)
-def _load_mixture() -> None:
-    """The same for the mixture."""
-    from marginshot._jit import announce_compilation
-
-    with announce_compilation("the mixture for batches of tasks"):
-        gram, labels, hints = np.eye(2, dtype=np.float32)[None], np.array([[0, 1]]), np.zeros((1, 0, 2))
-        _fit_mixtures(gram, labels, hints, np.full((1, 2), 0.5), True, 0.0)
-
-
 def _fit_mixtures(
     grams: NDArray[np.float32], labels: Labels, hints: Array, task_shares: Array, estimate: bool, lead: float
 ) -> tuple[Array, Array, Array]:
@@ -279,15 +274,6 @@ def _fit_mixtures(
     return logits, found, within
 
 
-@lru_cache(maxsize=1)
-def _load_graph() -> None:
-    """The same for the graph of neighbours."""
-    from marginshot._jit import announce_compilation
-
-    with announce_compilation("the graph of neighbours for batches of tasks"):
-        _spread_labels(np.eye(2, dtype=np.float32)[None], np.array([[0, 1]]), 2, 1)
-
-
 def _spread_labels(inner: Grams, labels: Labels, n_classes: int, n_neighbors: int) -> tuple[Array, Array]:
     """The graph's logits (T, M, N) of all rows, and its weight (T,)."""
     from marginshot.graph_compiled import spread_labels  # imports numba
@@ -299,7 +285,7 @@ def _spread_labels(inner: Grams, labels: Labels, n_classes: int, n_neighbors: in
 
 def _warn_unconverged(norms: Array, settings: Settings) -> None:
     tolerances = stage_tolerances(settings.tol, len(settings.stages))
-    missed = np.argwhere(norms > tolerances)
+    missed = np.argwhere(~(norms <= tolerances))  # NaN has not converged
     if len(missed):
         task, c, stage = missed[0]
         warnings.warn(

@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from marginshot import large, persistence
 from marginshot.calibration import Calibration, probabilities_of
-from marginshot.graph import LabelGraph, uses_graph
-from marginshot.kernels.functions import KernelFunction
+from marginshot.graph import spread_labels
+from marginshot.kernels.functions import KernelFunction, call_kernel
 from marginshot.mixture import find_mixture, needs_mixture, sample_rows
 from marginshot.neighbours import NeighbourSmoothing, check_neighbours, neighbour_weight
 from marginshot.objectives.margin import MarginLoss, one_vs_rest
@@ -106,7 +106,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         Probabilities behind ``transduction_``; certainty for the given labels. Single precision in the primal, and left
         out where it would be larger than 256 MB and a tenth of X.
     dual_coef_ : ndarray of shape (n_classes, n_rows)
-        α of each class, where the kernel matrix was used; (n_classes, n_landmarks) with an approximated kernel.
+        α of each class, where the kernel matrix was used; over the landmarks with an approximated kernel.
     coef_ : ndarray of shape (n_classes, n_features)
         The planes in transformed feature space; linear kernel only.
     intercept_ : ndarray of shape (n_classes,)
@@ -193,20 +193,19 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
             large.fit(self, source, known, settings)
             return self
         X = self._check(X, reset=True)
+        self._forget()
         self.classes_ = known.classes
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
             raise ValueError(f'X must be a square kernel matrix with kernel="precomputed"; got shape {X.shape}.')
         self._transformer = None if self.kernel == "precomputed" else make_transform(self.feature_transform)
         check_neighbours(settings, self._transformer)
-        rows = X if self._transformer is None else self._transformer.fit_transform(X)
-        self._smoothing, self._graph, hints = None, None, None
+        rows = X if self._transformer is None else np.asarray(self._transformer.fit_transform(X))
+        self._smoothing = None
         if self.n_neighbors:
             weight = neighbour_weight(len(known.index), len(self.classes_))
             self._smoothing = NeighbourSmoothing(self.n_neighbors, weight)
             rows = self._smoothing.fit_transform(rows)
-        if self._smoothing is not None and uses_graph(settings):
-            self._graph = LabelGraph.fit(self._smoothing, known.index, known.labels, len(self.classes_))
-            hints = self._graph.logits_of_fitted(self._smoothing.filled)
+        self._graph, hints = spread_labels(self._smoothing, known.index, known.labels, len(self.classes_), settings)
         self._kernel_function = None
         if self.kernel in ("rbf", "poly"):
             self._kernel_function = KernelFunction.fitted(settings, rows @ rows.T)
@@ -218,6 +217,11 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         if self.kernel == "linear":
             self.coef_ = self.dual_coef_ @ rows
         return self
+
+    def _forget(self) -> None:
+        """Drop what an earlier `fit` learned, so that one that fails leaves an unfitted classifier, not a mixed one."""
+        for name in ("_score_coef", "coef_", "dual_coef_", "transduction_", "label_distributions_"):
+            self.__dict__.pop(name, None)
 
     def _settings(self) -> Settings:
         parameters = self.get_params(deep=False)
@@ -242,7 +246,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         if self.kernel == "precomputed" or right is None:
             return left.astype(np.float64, copy=False)
         if callable(self.kernel):
-            return np.asarray(self.kernel(left, right), dtype=np.float64)
+            return call_kernel(self.kernel, left, right)
         inner = (left @ right.T).astype(np.float64)
         if self._kernel_function is None:
             return inner
@@ -305,7 +309,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
 
     def _transformed(self, block: NDArray[np.floating]) -> tuple[NDArray[np.floating], Array | float]:
         """Checked rows (n, D), transformed and smoothed as those of `fit` were, and the graph's logits (n, N)."""
-        rows = block if self._transformer is None else self._transformer.transform(block)
+        rows = block if self._transformer is None else np.asarray(self._transformer.transform(block))
         if self._smoothing is None:
             return rows, 0.0
         around = self._smoothing.look_around(rows)
@@ -330,14 +334,17 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
 
     @large.lazy_on_dask
     def decision_function(self, X: ArrayLike) -> Array:
-        """Calibrated scores (n_rows, n_classes); with two classes the second's, (n_rows,). The largest is the answer.
+        """Calibrated scores (n_rows, n_classes), of which the largest is the answer; with two classes (n_rows,).
 
-        Under Platt scaling they are the log-odds A_c f_c + B_c, else logits. The bare f_c are given by `margins`.
+        Under Platt scaling they are the log-odds A_c f_c + B_c, else logits; of two classes they are those of the
+        second, above zero where it is the answer. The bare f_c are given by `margins`.
         """
         scores = self._scores(X)
-        if len(self.classes_) == 2:
-            return 0.5 * (scores[:, 1] - scores[:, 0])  # the two problems mirror each other
-        return scores
+        if len(self.classes_) != 2:
+            return scores
+        difference: Array = scores[:, 1] - scores[:, 0]
+        # Platt's log-odds of two classes mirror each other; logits are only told by their difference.
+        return 0.5 * difference if self.calibration == "platt" else difference
 
     @large.lazy_on_dask
     def predict_proba(self, X: ArrayLike) -> Array:
@@ -385,7 +392,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
 
     def _warn_unconverged(self, path: Path | PrimalPath, settings: Settings) -> None:
         tolerances = stage_tolerances(settings.tol, len(settings.stages))
-        missed = np.argwhere(path.gradient_norm > tolerances)
+        missed = np.argwhere(~(path.gradient_norm <= tolerances))  # NaN has not converged
         if len(missed):
             c, stage = missed[0]
             others = f" Nor did {len(missed) - 1} other stages of {path.gradient_norm.size}." if len(missed) > 1 else ""

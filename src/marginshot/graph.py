@@ -36,7 +36,7 @@ Indices = NDArray[np.int64]
 
 DAMPING = 0.95
 WIDTH = 0.15  # of the edges, in mean squared distances to the nearest neighbour
-LEAST_WIDTH = 1e-3  # where rows are copies of each other
+LEAST_WIDTH = 1e-3  # where all rows are copies of each other
 FULL_DIMENSION = 5.0  # up to which ω = 1
 DOUBT = 1e-3  # probability that stays with every class
 # Labelled rows, and their share, by which class means may be ahead of the graph before it is silent.
@@ -44,7 +44,7 @@ MISJUDGED, MISJUDGED_SHARE = 2.0, 0.1
 MOST_CHECKED = 100  # labelled rows that are told by the others
 # Each takes a vector over all rows. So many entries are held at a time; where rows are millions, fewer are checked.
 _CHECKED_ENTRIES, _LEAST_CHECKED = 5_000_000, 30
-LEAST_SQUARE = 1e-6  # rows of unit length whose squared distance is smaller count as this far apart
+LEAST_SQUARE = 1e-6  # rows of unit length whose squared distance is smaller are copies of each other
 LEAST_REACHED = 1e-7  # of F, summed over the classes; less is numerical error
 _TOL, _MAX_ITER = 1e-9, 200  # of the conjugate gradients; 60 iterations are usual
 
@@ -55,27 +55,33 @@ def uses_graph(settings: Settings) -> bool:
 
 
 def edge_width(nearest: Array) -> float:
-    """s, from squared distances (M, k) to the neighbours, nearest first."""
-    return max(WIDTH * float(nearest[:, 0].mean()), LEAST_WIDTH) if nearest.size else LEAST_WIDTH
+    """s, from squared distances (M, k) to the neighbours, nearest first. Copies of a row tell nothing of its distances.
+
+    Examples
+    --------
+    >>> edge_width(np.array([[0.0, 1.0], [2.0, 2.5], [0.0, 0.0]])) == WIDTH * (1.0 + 2.0) / 2
+    True
+    """
+    distances = np.where(nearest > LEAST_SQUARE, nearest, np.inf).min(axis=1, initial=np.inf)
+    distances = distances[np.isfinite(distances)]
+    return max(WIDTH * float(distances.mean()), LEAST_WIDTH) if len(distances) else LEAST_WIDTH
 
 
 def weight_of_graph(nearest: Array) -> float:
-    """ω, from the same: 1/δ is the mean of log (distance to the last neighbour / distance to another).
+    """ω, from the same: 1/δ is the mean of log (distance to the last neighbour / distance to another, not a copy).
 
-    Rows whose neighbours are all copies of them have no dimension; where there are only such, neighbours tell all.
+    Where there are no such pairs the dimension is unknown, and the graph is silent.
 
     Examples
     --------
     >>> weight_of_graph(np.array([[1.0, 1.2]]))                              # hardly farther: many dimensions
     0.2077...
     """
-    if nearest.shape[1] < 2:
+    apart = nearest[:, :-1] > LEAST_SQUARE
+    if not apart.any():
         return 0.0
-    apart = nearest[nearest[:, -1] > LEAST_SQUARE]
-    if not len(apart):
-        return 1.0
-    logs = 0.5 * np.log(np.maximum(apart, LEAST_SQUARE))
-    return float(min((FULL_DIMENSION * (logs[:, -1:] - logs[:, :-1]).mean()) ** 2, 1.0))
+    logs = 0.5 * np.log(np.maximum(nearest, LEAST_SQUARE))
+    return float(min((FULL_DIMENSION * (logs[:, -1:] - logs[:, :-1])[apart].mean()) ** 2, 1.0))
 
 
 def _logits(spread: Array, weight: float) -> Array:
@@ -87,7 +93,7 @@ def _logits(spread: Array, weight: float) -> Array:
 
 @dataclass(frozen=True)
 class LabelGraph:
-    """The same for one task of any size, and for rows that come later.
+    """What has spread over the neighbours in one task of any size, and what later rows take from it.
 
     Attributes
     ----------
@@ -170,6 +176,19 @@ class LabelGraph:
         return spread
 
 
+def spread_labels(
+    smoothing: NeighbourSmoothing | None, support: Indices, labels: Indices, n_classes: int, settings: Settings
+) -> tuple[LabelGraph | None, Array | None]:
+    """The graph of one task, and its logits (n, N) at all rows of `fit`; None where the settings ask for none.
+
+    Arguments as for `LabelGraph.fit`.
+    """
+    if smoothing is None or not uses_graph(settings):
+        return None, None
+    graph = LabelGraph.fit(smoothing, support, labels, n_classes)
+    return graph, graph.logits_of_fitted(smoothing.filled)
+
+
 def squared_distances(rows: NDArray[np.floating], stored: NDArray[np.floating], nearest: Indices) -> Array:
     """(n, k) from unit ``rows`` (n, D) to those of ``stored`` (M, D) that are ``nearest`` (n, k)."""
     squares = np.empty(nearest.shape)
@@ -212,7 +231,7 @@ def _nearest_mean(sums: Array, counts: Array, rows: NDArray[np.floating], own: I
     inner[place, own] -= square
     size = np.tile(np.maximum(counts, 1.0), (len(rows), 1))
     size[place, own] -= 1.0
-    nearness = 2.0 * inner / size - lengths / size**2
+    nearness = np.where(counts > 0, 2.0 * inner / size - lengths / size**2, -np.inf)
     return np.asarray(nearness.argmax(axis=1))
 
 

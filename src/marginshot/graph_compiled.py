@@ -42,18 +42,20 @@ def spread_labels(
     largest, squares = np.empty((n_rows, k), np.float32), np.empty((n_rows, k))
     system = np.empty((n_rows, n_rows))
     for task in range(inner.shape[0]):
-        gram, known = inner[task], labels[task]
+        gram = inner[task]
         find_nearest(gram, nearest, largest, counts)
         for i in range(n_rows):
             for place in range(counts[i]):
                 squares[i, place] = max(2.0 - 2.0 * np.float64(largest[i, place]), 0.0)
         width, weight = _measure(squares, counts)
         _tie(nearest, squares, counts, width, system)
+        known = _with_direction(labels[task], gram)
         checked = _checked(known, n_classes)
         # Columns: the labels of each class, and each labelled row that is checked by itself.
         columns = np.zeros((n_rows, n_classes + len(checked)))
         for i in range(len(known)):
-            columns[i, known[i]] = 1.0
+            if known[i] >= 0:
+                columns[i, known[i]] = 1.0
         for place in range(len(checked)):
             columns[checked[place], n_classes + place] = 1.0
         reached = np.linalg.solve(system, columns)
@@ -64,22 +66,32 @@ def spread_labels(
 
 
 @leaf
+def _with_direction(labels: Indices, inner: Gram) -> Indices:
+    """The labels (n,), −1 for rows without direction, which neither tell nor are told."""
+    known = labels.copy()
+    for i in range(len(known)):
+        if inner[i, i] <= 0.0:
+            known[i] = -1
+    return known
+
+
+@leaf
 def _measure(squares: Array, counts: Indices) -> tuple[float, float]:
-    """Width s of the edges, and weight ω of the graph by its dimension."""
-    k = counts.max()  # all rows that have a direction have as many
-    total, logs, n_any, n_apart = 0.0, 0.0, 0, 0
+    """Width s of the edges, and weight ω of the graph by its dimension; copies of a row tell of neither."""
+    total, logs, n_rows, n_pairs = 0.0, 0.0, 0, 0
     for i in range(len(counts)):
-        if counts[i] > 0:
-            total += squares[i, 0]
-            n_any += 1
-        if counts[i] > 1 and squares[i, k - 1] > LEAST_SQUARE:
-            n_apart += 1
-            for place in range(k - 1):
-                logs += 0.5 * math.log(squares[i, k - 1] / max(squares[i, place], LEAST_SQUARE))
-    width = max(WIDTH * total / n_any, LEAST_WIDTH) if n_any else LEAST_WIDTH
-    if k < 2:
-        return width, 0.0
-    return width, min((FULL_DIMENSION * logs / (n_apart * (k - 1))) ** 2, 1.0) if n_apart else 1.0
+        last, nearest = counts[i] - 1, np.inf
+        for place in range(counts[i]):
+            if squares[i, place] > LEAST_SQUARE:
+                nearest = min(nearest, squares[i, place])
+                if place < last:
+                    logs += 0.5 * math.log(squares[i, last] / squares[i, place])
+                    n_pairs += 1
+        if nearest < np.inf:
+            total += nearest
+            n_rows += 1
+    width = max(WIDTH * total / n_rows, LEAST_WIDTH) if n_rows else LEAST_WIDTH
+    return width, min((FULL_DIMENSION * logs / n_pairs) ** 2, 1.0) if n_pairs else 0.0
 
 
 @leaf
@@ -107,11 +119,12 @@ def _checked(labels: Indices, n_classes: int) -> Indices:
     """Labelled rows whose class has others, at most so many, spread evenly."""
     counts = np.zeros(n_classes, np.int64)
     for i in range(len(labels)):
-        counts[labels[i]] += 1
+        if labels[i] >= 0:
+            counts[labels[i]] += 1
     several = np.empty(len(labels), np.int64)
     total = 0
     for i in range(len(labels)):
-        if counts[labels[i]] > 1:
+        if labels[i] >= 0 and counts[labels[i]] > 1:
             several[total] = i
             total += 1
     n_checked = min(total, MOST_CHECKED)
@@ -127,6 +140,8 @@ def _trust(inner: Gram, labels: Indices, checked: Indices, reached: NDArray[np.f
     spread, sums = np.empty(n_classes), np.empty(n_classes)
     counts, lengths = np.zeros(n_classes), np.zeros(n_classes)
     for i in range(len(labels)):
+        if labels[i] < 0:
+            continue
         counts[labels[i]] += 1.0
         for j in range(len(labels)):
             if labels[i] == labels[j]:
@@ -137,7 +152,7 @@ def _trust(inner: Gram, labels: Indices, checked: Indices, reached: NDArray[np.f
         own = labels[row]
         spread[:], sums[:] = 0.0, 0.0
         for j in range(len(labels)):
-            if j != row:
+            if j != row and labels[j] >= 0:
                 spread[labels[j]] += reached[j, place]
                 sums[labels[j]] += np.float64(inner[row, j])
         best, nearness = 0, -np.inf
@@ -146,7 +161,7 @@ def _trust(inner: Gram, labels: Indices, checked: Indices, reached: NDArray[np.f
             if c == own:
                 count -= 1.0
                 length -= 2.0 * sums[c] + np.float64(inner[row, row])
-            value = 2.0 * sums[c] / count - length / count**2
+            value = 2.0 * sums[c] / count - length / count**2 if count > 0.0 else -np.inf
             if value > nearness:
                 best, nearness = c, value
         lead += int(spread.argmax() == own) - int(best == own)

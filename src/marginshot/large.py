@@ -1,7 +1,8 @@
 """One big task on one machine: `fit` in the primal, on blocks of rows.
 
 The kernel matrix of M rows has M² entries; the planes have D. From about a thousand rows on the planes are cheaper,
-and the objective, a sum over rows, is evaluated block by block. Nothing of the size of X is ever copied.
+and the objective, a sum over rows, is evaluated block by block. Nothing of the size of X is copied, but with
+`n_neighbors`, where the averaged rows are a table of their own.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from marginshot.calibration import Calibration, probabilities_of
-from marginshot.graph import LabelGraph, uses_graph
+from marginshot.graph import LabelGraph, spread_labels
 from marginshot.kernels.functions import KernelFunction
 from marginshot.labels import Labelled, encode_labels
 from marginshot.mixture import Mixture, find_mixture, needs_mixture, sample_rows
 from marginshot.neighbours import NeighbourSmoothing, check_neighbours, neighbour_weight
 from marginshot.objectives.margin import MarginLoss, one_vs_rest
-from marginshot.passes import QueryPass, RowMap, SupportPass, VariancePass, column_sums, widened
+from marginshot.passes import QueryPass, RowMap, SupportPass, VariancePass, column_sums
 from marginshot.priors import offsets, starting_prior
 from marginshot.progress import FitMonitor, warn_interrupted
 from marginshot.rows import ArrayRows, ParquetRows, Rows, strips
 from marginshot.settings import Settings
 from marginshot.solvers.primal import Evaluate, PrimalPath, follow_primal_path
-from marginshot.transforms import CentreAndNormalise, make_transform
+from marginshot.transforms import CentreAndNormalise, make_transform, widened
 
 if TYPE_CHECKING:
     from marginshot.distributed import DaskRows
@@ -139,21 +140,18 @@ def fit(estimator: Classifier, source: Table, known: Labelled, settings: Setting
     """
     transformer = _fit_transformer(estimator.feature_transform, source)
     check_neighbours(settings, transformer)
-    rows, row_map, smoothing, graph, hints, kernel_function = source, RowMap(transformer), None, None, None, None
+    rows, row_map, smoothing, kernel_function = source, RowMap(transformer), None, None
     if settings.n_neighbors:
         smoothing, rows = _smooth(source, row_map, known, settings)
         row_map = RowMap()
-    if smoothing is not None and uses_graph(settings):
-        graph = LabelGraph.fit(smoothing, known.index, known.labels, len(known.classes))
-        hints = graph.logits_of_fitted(smoothing.filled)
+    graph, hints = spread_labels(smoothing, known.index, known.labels, len(known.classes), settings)
     table, table_map = rows, row_map
     if estimator.kernel != "linear":
         row_map, kernel_function = _approximate_kernel(row_map, rows, known.index, settings, estimator.n_landmarks)
         table, table_map = _keep_kernel_features(rows, row_map)
     monitor = FitMonitor(estimator.verbose, estimator.callback, settings.stages, len(known.classes))
     solution = _Problem(table, table_map, known, settings, graph, hints).solve(monitor)
-    for stale in ("dual_coef_", "coef_", "transduction_", "label_distributions_"):
-        estimator.__dict__.pop(stale, None)
+    estimator._forget()
     estimator.__dict__.update(_learned(solution, row_map, kernel_function, known))
     estimator._transformer, estimator._smoothing, estimator._graph = transformer, smoothing, graph
     if solution.path.interrupted:
@@ -274,7 +272,7 @@ def _smooth(
 def _approximate_kernel(
     row_map: RowMap, source: Table, support: NDArray[np.int64], settings: Settings, n_landmarks: int
 ) -> tuple[RowMap, KernelFunction]:
-    """Nystroem features of an "rbf" or "poly" kernel; the landmarks are the support and evenly spread other rows."""
+    """Nystroem features of an "rbf" or "poly" kernel; the landmarks are support rows and evenly spread others."""
     from sklearn.kernel_approximation import Nystroem
 
     n_rows = source.shape[0]

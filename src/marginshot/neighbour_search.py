@@ -19,7 +19,8 @@ from importlib.util import find_spec
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.rows import ArrayRows, n_threads
+from marginshot._threads import n_threads
+from marginshot.rows import ArrayRows
 
 Array = NDArray[np.floating]
 Indices = NDArray[np.int64]

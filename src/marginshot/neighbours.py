@@ -117,7 +117,7 @@ class Neighbourhood:
 
 
 class NeighbourSmoothing:
-    """The same on the rows themselves, for one task, and for rows that come later.
+    """Averaging with neighbours on the rows themselves, for one task, and for rows that come later.
 
     Parameters
     ----------

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from marginshot.objectives.margin import MarginLoss
 from marginshot.rows import Rows, strips
+from marginshot.transforms import widened
 
 Array = NDArray[np.float64]
 
@@ -40,11 +41,6 @@ class RowMap:
             # In double precision: the approximation divides by the roots of tiny eigenvalues.
             rows = self.nystroem.transform(rows.astype(np.float64)).astype(rows.dtype)
         return rows
-
-
-def widened(block: Rows) -> NDArray[np.floating]:
-    """The block, its half precision made single: sums of float16 overflow."""
-    return block.astype(np.float32) if block.dtype == np.float16 else block
 
 
 def column_sums(start: int, block: Rows, prepare: Callable[[Rows], Rows] | None = None) -> tuple[Array]:

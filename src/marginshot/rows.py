@@ -10,14 +10,14 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
+
+from marginshot._threads import n_threads, one_blas_thread
 
 Array = NDArray[np.float64]
 Rows = NDArray[Any]
@@ -183,21 +183,6 @@ def strips(block: Rows, n_bytes: int = STRIP_BYTES) -> Iterator[tuple[int, Rows]
 
 def _rows_within(n_bytes: int, n_features: int, dtype: np.dtype[Any]) -> int:
     return max(1, n_bytes // max(1, n_features * max(4, dtype.itemsize)))  # half precision is widened
-
-
-def one_blas_thread() -> Any:
-    """Threads work on blocks; BLAS inside them stays single, which also fixes the order of its sums."""
-    return _controller().limit(limits=1, user_api="blas")
-
-
-@lru_cache(maxsize=1)
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-def n_threads() -> int:
-    """As many threads as BLAS would have used, so that the usual settings of a machine hold here too."""
-    return max((pool["num_threads"] for pool in _controller().info() if pool["user_api"] == "blas"), default=1)
 
 
 def _add_up(blocks: Iterable[tuple[int, Rows]], work: Work) -> tuple[Array, ...]:

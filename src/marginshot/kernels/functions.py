@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +12,18 @@ from numpy.typing import NDArray
 from marginshot.settings import Settings
 
 Array = NDArray[np.floating]
+
+
+def call_kernel(kernel: Callable[[Array, Array], Any], left: Array, right: Array) -> NDArray[np.float64]:
+    """What a user's kernel gives for rows (a, D) and (b, D), if that is finite numbers of shape (a, b)."""
+    values = np.asarray(kernel(left, right), dtype=np.float64)
+    if values.shape != (len(left), len(right)):
+        raise ValueError(
+            f"kernel must give one number for each pair of rows, shape {(len(left), len(right))}; got {values.shape}."
+        )
+    if not np.isfinite(values).all():
+        raise ValueError("kernel must give finite numbers; got NaN or infinity.")
+    return values
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from marginshot._threads import map_in_threads
-from marginshot.kernels.functions import KernelFunction
+from marginshot.kernels.functions import KernelFunction, call_kernel
 from marginshot.neighbours import neighbour_weight
 from marginshot.settings import Kernel, Settings
-from marginshot.transforms import CentreAndNormalise, rounding_length
+from marginshot.transforms import CentreAndNormalise, is_extreme, rounding_length, widened
 
 Array = NDArray[np.floating]
 Grams = NDArray[np.float32]
@@ -27,9 +27,10 @@ def inner_products(support: Array, query: Array, transformer: Any, kernel: Kerne
 
     A callable kernel takes their place.
     """
+    support, query = widened(support), widened(query)
     if callable(kernel):
         rows = _transformed_rows(support, query, transformer)
-        return np.stack([kernel(task, task) for task in rows]).astype(np.float32)
+        return np.stack([call_kernel(kernel, task, task) for task in rows]).astype(np.float32)
     if isinstance(transformer, CentreAndNormalise):
         return _unit_inner_products(transformer.prepare(support), transformer.prepare(query))
     single = _transformed_rows(support, query, transformer).astype(np.float32)
@@ -62,6 +63,9 @@ class TableTasks:
         if not isinstance(transformer, CentreAndNormalise):
             return
         self._prepared = transformer.prepare(self.table)
+        size = _unusual_size(self._prepared[None])
+        if size != 1:
+            self._prepared = self._prepared / size[0]
         # Any point amid the rows will do, so some thousands of them: seen from there, single precision suffices.
         self._origin = self._prepared[:: len(self.table) // 4096 + 1].mean(axis=0, dtype=np.float64)
         if len(self.table) > SHARED_ROWS:
@@ -82,7 +86,12 @@ class TableTasks:
         support, query = self.support[tasks], self.query[tasks]
         if callable(kernel) or not isinstance(transformer, CentreAndNormalise):
             return inner_products(self.table[support], self.table[query], transformer, kernel)
-        return self._unit_inner_products(np.concatenate((support, query), axis=1))
+        inner = self._unit_inner_products(np.concatenate((support, query), axis=1))
+        # A row much nearer to the task's mean than another: what is shared is too coarse to tell its direction.
+        coarse = (np.einsum("tii->ti", inner) == 0).any(axis=1)
+        if coarse.any():
+            inner[coarse] = inner_products(self.table[support[coarse]], self.table[query[coarse]], transformer, kernel)
+        return inner
 
     def _unit_inner_products(self, rows: Rows) -> Grams:
         """Inner products (T, M, M) of each task's ``rows`` (T, M), centred on their mean and scaled to unit length."""
@@ -132,8 +141,9 @@ def _unit_inner_products(support: Array, query: Array) -> Grams:
     M x M products, never out of the M x D features.
     """
     n_support, n_rows = support.shape[1], support.shape[1] + query.shape[1]
-    if support.dtype == np.float16:
-        support, query = support.astype(np.float32), query.astype(np.float32)
+    size = _unusual_size(support)
+    if (size != 1).any():
+        support, query = support / size, query / size
     mean = (support.sum(axis=1, keepdims=True) + query.sum(axis=1, keepdims=True)) / n_rows
     rows = np.empty((len(support), n_rows, support.shape[2]), dtype=np.float32)
     np.subtract(support, mean, out=rows[:, :n_support], casting="same_kind")
@@ -145,3 +155,9 @@ def _unit_inner_products(support: Array, query: Array) -> Grams:
     inner *= scale[:, :, None]
     inner *= scale[:, None, :]
     return inner
+
+
+def _unusual_size(rows: Array) -> Array:
+    """Size (T, 1, 1) of the numbers of each task (T, n, D) where their squares leave single precision, else 1."""
+    size = np.maximum(rows.max(axis=(1, 2), keepdims=True), -rows.min(axis=(1, 2), keepdims=True))
+    return np.where(is_extreme(size) & (size > 0), size, size.dtype.type(1))

@@ -12,7 +12,7 @@ from marginshot._jit import entry_point, leaf
 Grams = NDArray[np.float32]
 Vector = NDArray[np.float32]
 
-# A row shorter than this share of its task's longest is the task's mean, up to single precision, and has no direction.
+# A row shorter than this share of its task's longest has no direction that single precision could tell.
 _LEAST_LENGTH = 1e-3
 
 
