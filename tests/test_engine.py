@@ -184,6 +184,57 @@ def test_dtypes(dtype):
     assert_array_equal(scores.argmax(axis=2), truth)
 
 
+@pytest.mark.parametrize("of_query", [np.float16, np.float32])
+@pytest.mark.parametrize("kernel", ["linear", lambda a, b: a @ b.T])
+def test_half_precision_is_widened_wherever_it_stands(of_query, kernel):
+    support, labels, query, truth = blobs(np.random.default_rng(4), spread=0.5)
+    support, query = (100 * support + 3000).astype(np.float16), (100 * query + 3000).astype(of_query)
+    assert_array_equal(solve_tasks(support, labels, query, kernel=kernel).argmax(axis=2), truth)
+    if of_query is np.float32:
+        assert_array_equal(solve_tasks(query[:, ::3], truth[:, ::3], support, kernel=kernel).argmax(axis=2), labels)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-25, 1e19, 1e30])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("feature_transform", ["cl2n", "power"])
+def test_features_of_any_size(scale, dtype, feature_transform):
+    support, labels, query, truth = blobs(np.random.default_rng(4), spread=0.5)
+    support, query = (scale * support).astype(dtype), (scale * query).astype(dtype)
+    scores = solve_tasks(support, labels, query, feature_transform=feature_transform)
+    assert_array_equal(scores.argmax(axis=2), truth)
+    table, n_support = np.concatenate((support[0], query[0])), support.shape[1]
+    rows = np.arange(len(table))[None]
+    of_table = solve_tasks(
+        rows[:, :n_support], labels[:1], rows[:, n_support:], table=table, feature_transform=feature_transform
+    )
+    same_answers(of_table, scores[:1])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (lambda a, b: np.full((len(a), len(b)), np.nan), "kernel must give finite numbers; got NaN or infinity"),
+        (lambda a, b: a[:, 0], r"kernel must give one number for each pair of rows, shape \(\d+, \d+\); got \(\d+,\)"),
+    ],
+)
+def test_a_users_kernel_that_is_none_is_told(kernel, message):
+    support, labels, query, _ = blobs(np.random.default_rng(4), n_tasks=1)
+    with pytest.raises(ValueError, match=message):
+        solve_tasks(support, labels, query, kernel=kernel)
+    with pytest.raises(ValueError, match=message):
+        TransductiveMaxMarginClassifier(kernel=kernel).fit(support[0], labels[0])
+
+
+def test_a_far_row_does_not_cost_a_tables_tasks_their_directions():
+    X, support, labels, query = table_tasks()
+    far = 1e5 * X[:1]
+    X = np.concatenate((X, far, -far))
+    query = np.concatenate((query, np.tile([len(X) - 2, len(X) - 1], (len(query), 1))), axis=1)
+    scores = solve_tasks(support, labels, query, table=X)
+    same_answers(scores, solve_tasks(X[support], labels, X[query]))
+    assert scores.any(axis=2).all()
+
+
 def test_far_from_the_origin():
     # A common shift of a thousand spreads would cost single precision all its digits, were rows not centred first.
     support, labels, query, _ = blobs(np.random.default_rng(5))

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
 from sklearn.decomposition import PCA
@@ -268,14 +269,50 @@ def test_estimated_prior_wins_on_unbalanced_rows():
     assert np.mean(accuracy["estimate"]) > np.mean(accuracy["uniform"]) + 0.05
 
 
-def test_binary_decision_function_is_one_column():
+@pytest.mark.parametrize("calibration", ["platt", "softmax", "mixture", "graph"])
+def test_binary_decision_function_is_one_column(calibration):
     X, y, truth = digits()
     two = truth < 2
-    clf = TransductiveMaxMarginClassifier().fit(X[two], y[two])
+    clf = TransductiveMaxMarginClassifier(calibration=calibration, n_neighbors=8).fit(X[two], y[two])
     decision = clf.decision_function(X[two])
     assert decision.shape == (two.sum(),)
     assert_array_equal(clf.classes_[(decision > 0).astype(int)], clf.predict(X[two]))
+    assert_allclose(clf.predict_proba(X[two])[:, 1], expit(decision), atol=1e-6)
     assert_allclose(clf.margins(X[two])[:, 0], -clf.margins(X[two])[:, 1], atol=1e-6)
+
+
+def test_a_refit_that_fails_leaves_no_mixed_classifier():
+    X, y, _ = digits()
+    names = np.where(y < 0, "", np.char.add("class ", y.astype(str)))
+
+    def fail(progress):
+        raise RuntimeError("stop")
+
+    clf = TransductiveMaxMarginClassifier(lambda2=(0.0,)).fit(X, y)
+    with pytest.raises(RuntimeError, match="stop"):
+        clf.set_params(callback=fail).fit(X[::2], names[::2])
+    with pytest.raises(NotFittedError):
+        clf.predict(X)
+
+
+def test_a_transformer_may_answer_with_a_frame():
+    X, y, _ = digits()
+    scaler = StandardScaler().set_output(transform="pandas")
+    for solver in ("dual", "primal"):
+        clf = TransductiveMaxMarginClassifier(feature_transform=scaler, solver=solver).fit(X, y)
+        plain = clone(clf).set_params(feature_transform=StandardScaler()).fit(X, y)
+        assert_array_equal(clf.transduction_, plain.transduction_)
+        assert_array_equal(clf.predict(X[:20]), plain.predict(X[:20]))
+
+
+def test_numpy_numbers_among_the_parameters_can_be_saved(tmp_path):
+    X, y, _ = digits()
+    clf = TransductiveMaxMarginClassifier(
+        n_neighbors=np.int64(3), lambda1=np.float32(0.04), max_iter=np.int64(200), degree=np.int32(2)
+    ).fit(X, y)
+    clf.save(tmp_path / "model.npz")
+    loaded = TransductiveMaxMarginClassifier.load(tmp_path / "model.npz")
+    assert_array_equal(loaded.predict(X[:20]), clf.predict(X[:20]))
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ SUPPORT_WEIGHT = 4.0  # rows that a labelled row counts for
 SHARPENING = (0.5, 0.5, 2 / 3, 5 / 6, 1.0, 1.0)  # of β, round by round
 FIRST_WITHIN = 2 / 3  # share of the variance that lies within the classes, before any query has an answer
 LEAST_WITHIN, MOST_LEFT_OUT = 0.05, 2.0  # between which shares of the variance are believed
+LEAST_SPREAD = 1e-7  # of rows that are not all one, as a share of their squared lengths: less is rounding
 SHARE_STEPS = 5  # of the inner alternation between answers and shares
 LEAST_SHARE = 1e-6
 CENTRE_PRIOR = 1.0  # rows at the task's mean that every centre holds
@@ -231,10 +232,11 @@ def spread(gram: NDArray[np.floating]) -> tuple[Array, Array]:
     n_rows = gram.shape[-1]
     mean = gram.mean(axis=-1, dtype=np.float64)
     grand = mean.mean(axis=-1)
-    trace = np.einsum("...ii->...", gram, dtype=np.float64) - n_rows * grand
+    total = np.einsum("...ii->...", gram, dtype=np.float64)
+    trace = total - n_rows * grand
     squares = np.einsum("...ij,...ij->...", gram, gram, dtype=np.float64)
     squares = squares - 2.0 * n_rows * (mean**2).sum(axis=-1) + (n_rows * grand) ** 2
-    differ = (trace > 1e-6) & (squares > 1e-6)
+    differ = (trace > LEAST_SPREAD * total) & (squares > (LEAST_SPREAD * total) ** 2)
     dimensions = np.zeros_like(trace)
     np.divide(trace**2, squares, out=dimensions, where=differ)
     return np.where(differ, trace / n_rows, 0.0), dimensions

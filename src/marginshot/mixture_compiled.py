@@ -19,6 +19,7 @@ from marginshot.mixture import (
     FIRST_WITHIN,
     HINTS_IN_EVIDENCE,
     LEAST_SHARE,
+    LEAST_SPREAD,
     LEAST_WITHIN,
     LEFT_OUT,
     MOST_LEFT_OUT,
@@ -49,9 +50,10 @@ def _spread(gram: Gram, n_support: int) -> tuple[float, float, float]:
         rows += (total / n_rows) ** 2
         grand += total / n_rows**2
     to_mean = (to_mean + (n_rows - n_support) * grand) * (n_rows / (n_rows - 1.0)) ** 2
+    least = LEAST_SPREAD * trace
     trace -= n_rows * grand
     squares += (n_rows * grand) ** 2 - 2.0 * n_rows * rows
-    if trace > 1e-6 and squares > 1e-6:
+    if trace > least and squares > least * least:
         return trace / n_rows, trace * trace / squares, to_mean
     return 0.0, 0.0, to_mean
 

@@ -43,7 +43,12 @@ def save(estimator: TransductiveMaxMarginClassifier, path: str | os.PathLike[str
             settings[name] = np.asarray(settings[name], dtype=float).tolist()
     header = {"format": FORMAT, "settings": settings, "n_features_in": estimator.n_features_in_}
     with atomic_path(path) as temporary, temporary.open("wb") as file:
-        np.savez(file, header=np.array(json.dumps(header)), **_arrays(estimator))
+        np.savez(file, header=np.array(json.dumps(header, default=_plain)), **_arrays(estimator))
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy number, as a search over ``np.arange`` sets it, as Python's."""
+    return np.asarray(value).item()
 
 
 def _arrays(estimator: TransductiveMaxMarginClassifier) -> dict[str, Any]:

@@ -103,7 +103,7 @@ class Settings:
             )
         if self.n_neighbors and (callable(self.kernel) or self.kernel == "precomputed"):
             raise ValueError(f"n_neighbors={self.n_neighbors} needs a named kernel on features; got {self.kernel!r}.")
-        if self.gamma != "scale":
+        if not (isinstance(self.gamma, str) and self.gamma == "scale"):
             _check_number("gamma", self.gamma, positive=True, instead='"scale" or ')
         if not callable(self.kernel) and self.kernel not in KERNELS:
             raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, or a callable; got {self.kernel!r}.")

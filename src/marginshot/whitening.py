@@ -23,7 +23,7 @@ class WithinClassWhitening(TransformerMixin, BaseEstimator):  # type: ignore[mis
 
     Parameters
     ----------
-    shrinkage : float, default=2
+    shrinkage : float, default=10
         s. Towards infinity all directions count alike, as without whitening.
 
     Attributes
@@ -41,7 +41,7 @@ class WithinClassWhitening(TransformerMixin, BaseEstimator):  # type: ignore[mis
            [0. , 0.6]])
     """
 
-    def __init__(self, shrinkage: float = 2.0) -> None:
+    def __init__(self, shrinkage: float = 10.0) -> None:
         self.shrinkage = shrinkage
 
     def fit(self, X: Array, y: NDArray[np.generic]) -> Self:

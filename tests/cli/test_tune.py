@@ -39,6 +39,14 @@ def test_same_seed_same_settings(cli):
     assert tuned["methods"]["fs-mmc"]["lambda2"] == [0.0]
 
 
+def test_the_preset_auto_keeps_its_own_rule_for_lambda2(cli):
+    arguments = ("--trials", 3, "--method", "fs-tmmc-auto", "--out", "auto.toml")
+    assert cli("tune", "digits", *QUICK, *arguments).code == 0
+    settings = tomllib.loads(Path("auto.toml").read_text())["methods"]["fs-tmmc-auto"]
+    assert settings["lambda2"] == "auto"
+    assert cli("evaluate", "digits", *QUICK, "--methods", "fs-tmmc-auto", "--config", "auto.toml").code == 0
+
+
 def test_only_the_margin_family_is_tuned(fails):
     assert "Only one method of the maximum-margin family can be tuned; got protonet" in fails(
         "tune", "digits", *QUICK, "--method", "protonet"

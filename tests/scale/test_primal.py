@@ -185,6 +185,8 @@ def test_refitting_leaves_nothing_of_the_other_solver():
     clf = fit(X, y, solver="dual")
     clf.set_params(solver="primal").fit(X, y)
     assert not hasattr(clf, "dual_coef_")
+    clf.set_params(solver="dual", kernel="rbf").fit(X, y)
+    assert not hasattr(clf, "coef_")
 
 
 def test_rows_at_the_mean_speak_for_no_class():

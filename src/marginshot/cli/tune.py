@@ -20,7 +20,9 @@ def command(
     out: Annotated[Path, typer.Option("--out", help="TOML to write, for `marginshot evaluate --config`.")] = Path(
         "tuned.toml"
     ),
-    method: Annotated[str, typer.Option("--method", help="fs-tmmc, fs-tmmc-estimate or fs-mmc.")] = "fs-tmmc",
+    method: Annotated[
+        str, typer.Option("--method", help="fs-tmmc, fs-tmmc-auto, fs-tmmc-estimate or fs-mmc.")
+    ] = "fs-tmmc",
     trials: Annotated[int, typer.Option("--trials", help="Settings to try; the first are the defaults.")] = 50,
     way: Annotated[list[int], typer.Option("--way", help="Classes per task; repeat for several.")] = [5],  # noqa: B006
     shot: Annotated[list[str], typer.Option("--shot", help="Support examples per class; repeat for several.")] = [  # noqa: B006

@@ -47,6 +47,8 @@ def searched(method: Method) -> list[str]:
     names = {item.name for item in fields(method)}  # type: ignore[arg-type]
     if not {"lambda1", "lambda2", "gamma2"} <= names:
         return []
+    if isinstance(method.lambda2, str):  # type: ignore[attr-defined]  # "auto" follows the number of classes
+        return ["lambda1", "gamma2"]
     return list(_RANGES) if _last_lambda2(method) > 0 else ["lambda1"]
 
 
@@ -100,8 +102,8 @@ def _last_lambda2(method: Any) -> float:
 
 
 def _values(method: Any, names: list[str]) -> dict[str, float]:
-    known = {"lambda1": method.lambda1, "gamma2": method.gamma2, "last_lambda2": _last_lambda2(method)}
-    return {name: float(np.clip(known[name], *_RANGES[name])) for name in names}
+    known = {name: _last_lambda2(method) if name == "last_lambda2" else getattr(method, name) for name in names}
+    return {name: float(np.clip(value, *_RANGES[name])) for name, value in known.items()}
 
 
 def _with_values(method: Any, values: Mapping[str, float]) -> Any:
