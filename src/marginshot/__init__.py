@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from marginshot.estimators import TransductiveMaxMarginClassifier
     from marginshot.settings import PRESETS
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = ["PRESETS", "TransductiveMaxMarginClassifier", "__version__", "platt_probabilities", "solve_tasks"]
 

@@ -47,7 +47,7 @@ def test_every_command_shows_an_example(cli, name):
 
 
 def test_version(cli):
-    assert cli("--version").out == "marginshot 0.1.0\n"
+    assert cli("--version").out == "marginshot 0.2.0.dev0\n"
 
 
 def test_debug_shows_the_traceback():
