@@ -36,6 +36,22 @@ def test_equal_classes_are_found_equal(seed):
     assert np.mean(posteriors[5:].argmax(axis=1) == truth) > 0.9
 
 
+def test_in_many_dimensions_equal_shares_have_a_longer_head_start(monkeypatch):
+    """Overlapping balls of 100 dimensions: wrong divisions of equal classes seem sure without it."""
+
+    def misjudged():
+        errors = []
+        for seed in range(10):
+            rows, labels, _ = clusters([6] * 10, shots=3, seed=seed, spread=0.3, dimensions=100)
+            rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+            errors.append(abs(fit_mixture(rows @ rows.T, labels, None, 10).shares - 0.1).max())
+        return np.mean(errors)
+
+    with_lead = misjudged()
+    monkeypatch.setattr("marginshot.mixture.DIMENSIONS_A_NAT", np.inf)
+    assert with_lead < 0.5 * misjudged()
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_unequal_classes_are_found_unequal(seed):
     counts = [40, 20, 10, 5, 0]
@@ -81,12 +97,15 @@ def test_classes_and_queries_may_come_in_any_order(seed, order):
     assert_allclose(renamed[:, order], posteriors[shuffle], atol=1e-7)
 
 
-@pytest.mark.parametrize(("counts", "shots"), [([15] * 5, 1), ([30, 20, 10, 0], 3), ([9] * 12, 5), ([0, 0], 2)])
+@pytest.mark.parametrize(
+    ("counts", "shots", "dimensions"),
+    [([15] * 5, 1, 20), ([30, 20, 10, 0], 3, 20), ([9] * 12, 5, 20), ([0, 0], 2, 20), ([12, 9] * 6, 5, 300)],
+)
 @pytest.mark.parametrize("estimate", [True, False])
 @pytest.mark.parametrize("hinted", [True, False])
-def test_the_compiled_twin_agrees(counts, shots, estimate, hinted):
+def test_the_compiled_twin_agrees(counts, shots, dimensions, estimate, hinted):
     n_classes = len(counts)
-    tasks = [clusters(counts, shots=shots, seed=seed, spread=0.5) for seed in range(4)]
+    tasks = [clusters(counts, shots=shots, seed=seed, spread=0.5, dimensions=dimensions) for seed in range(4)]
     grams = np.stack([rows @ rows.T for rows, _, _ in tasks]).astype(np.float32)
     labels = np.stack([labels for _, labels, _ in tasks])
     shares = np.full((4, n_classes), 1 / n_classes)

@@ -57,6 +57,8 @@ HINTS_IN_EVIDENCE = 0.5  # weight of the hints when hypotheses are compared: nei
 # asked for it is long: planes that believe in equal shares answer unequal ones fairly well.
 HEAD_START = 1.0
 HEAD_START_OF_SHARES_ALONE = 6.0
+# At least one nat for so many dimensions: rows are no balls, and each dimension makes a wrong division seem surer.
+DIMENSIONS_A_NAT = 20.0
 NEIGHBOURS = 8  # that rows are averaged with before their shares are estimated
 # A mixture has few numbers to find: of a large task, this many queries and labelled rows tell them.
 SAMPLED_QUERIES = 1_000
@@ -186,7 +188,7 @@ def fit_mixture(
         of the others. Where there are no clusters, nothing can speak against equal shares.
     n_classes : int
     lead : float, default=0
-        Head start of equal shares, for each share that the other hypothesis leaves free.
+        Head start of equal shares, for each share that the other hypothesis leaves free; longer in many dimensions.
     hints : ndarray of shape (..., m, N), optional
         Logits that the queries' classes have beforehand. The mixture's own do not hold them.
 
@@ -206,7 +208,8 @@ def fit_mixture(
     if not task.n_query:
         return found
     m, equal, clustered = task.n_query, found, clustered | task.labels_are_clustered()
-    evidence = evidence + n_classes * gammaln(m / n_classes + 1.0) - gammaln(m + 1.0) + lead * (n_classes - 1)
+    lead_of_equal = np.maximum(lead, task.dimensions / DIMENSIONS_A_NAT) * (n_classes - 1)
+    evidence = evidence + n_classes * gammaln(m / n_classes + 1.0) - gammaln(m + 1.0) + lead_of_equal
     for start in (task.unanswered, task.all_in_one_class()):
         free, evidence_of_free, seen = task.alternate(_count, start)
         counts = gammaln(m * free.shares + 1.0).sum(axis=-1)

@@ -14,6 +14,7 @@ from marginshot._jit import entry_point, leaf
 from marginshot.kernels.exponentials_compiled import decay
 from marginshot.mixture import (
     CENTRE_PRIOR,
+    DIMENSIONS_A_NAT,
     EXPLAINED_OF_QUERIES,
     EXPLAINED_OF_SUPPORT,
     FIRST_WITHIN,
@@ -302,7 +303,7 @@ def fit_mixtures(
 
     ``grams`` (T, M, M), support rows first; ``labels`` (T, n); ``hints`` (T, N, m), zero where there
     are none; ``shares`` (T, N), uniform where they are estimated;
-    ``lead``, the head start of equal shares.
+    ``lead``, the least head start of equal shares.
     Written in place: ``logits`` (T, M, N); ``found`` (T, N), the shares given or estimated; ``within`` (T,).
     """
     n_classes, n_query = found.shape[1], grams.shape[1] - labels.shape[1]
@@ -329,7 +330,7 @@ def fit_mixtures(
             other, other_within, seen = _alternate(
                 gram, spread, known, hints[task], nothing, answers, other_logits, other_found
             )
-            other += _evidence_of_counts(other_found, n_query, lead)
+            other += _evidence_of_counts(other_found, n_query, max(lead, spread[1] / DIMENSIONS_A_NAT))
             clustered = clustered or seen
             if other > evidence:
                 logits[task], found[task], within[task], evidence = other_logits, other_found, other_within, other

@@ -135,6 +135,24 @@ def test_resume_draws_again_for_another_method_and_adds_cells(cli, features):
     assert len(RegimeTable.load("regimes/regimes.json").results) == N_CELLS + 2
 
 
+def test_a_changed_method_is_measured_again_on_the_same_tasks(cli, fails, features):
+    settings = Path("settings.toml")
+    settings.write_text('[methods.simpleshot]\ncentre = "none"\n')
+    arguments = ("regimes", features, *QUICK, "--config", settings)
+    assert cli(*arguments).code == 0
+    before = RegimeTable.load("regimes/regimes.json")
+    settings.write_text('[methods.simpleshot]\ncentre = "support"\n')
+    assert "made with other methods" in fails(*arguments, "--resume")
+    assert cli(*arguments, "--resume", "--again", "simpleshot").code == 0
+    after = RegimeTable.load("regimes/regimes.json")
+    assert cli(*arguments, "--out", "fresh").code == 0
+    assert without_times(after) == without_times(RegimeTable.load("fresh/regimes.json"))
+    assert without_times(after) != without_times(before)
+    assert [r.score("protonet") for r in after.results] == [r.score("protonet") for r in before.results]
+    assert "add --resume" in fails(*arguments, "--force", "--again", "simpleshot")
+    assert "'tim' is none of the --methods" in fails(*arguments, "--resume", "--again", "tim")
+
+
 def test_killed_and_resumed(cli, features, tmp_path):
     """No time to say goodbye: what was written before the kill is whole and is used."""
     arguments = ["regimes", features, *METHODS, "--interval", "2", "--query", "5"]

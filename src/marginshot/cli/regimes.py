@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,6 +56,10 @@ def command(
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep the cells that are in --out, add those that are not.")
     ] = False,
+    again: Annotated[
+        str | None,
+        typer.Option("--again", help="With --resume: methods that changed, comma-separated; measured anew."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Start over; replace files others made.")] = False,
     allow_pickle: Annotated[
         bool, typer.Option("--allow-pickle", help="Read pickles. They can run any code: only files you trust.")
@@ -64,7 +69,8 @@ def command(
 
     All methods of a cell see the same tasks. Cells the features do not suffice for are left out, and told. After every
     cell the table is written, so that Ctrl-C, or a power cut, costs one cell: go on with --resume, which also adds
-    ways, shots, regimes or features to a table, and draws it again for another --of.
+    ways, shots, regimes or features to a table, and draws it again for another --of. When your own method has changed,
+    --resume --again NAME measures it anew on the same tasks, and keeps what the others scored.
 
     Example: marginshot regimes features.npz digits --way 5 --way 20 -j 2 --out regimes/
     """
@@ -80,6 +86,7 @@ def command(
         raise typer.BadParameter(
             f"{of} must be one of at least two --methods; got {', '.join(chosen)}.", param_hint="--of"
         )
+    changed = parse_again(again, list(chosen), resume=resume)
     plan = RegimePlan(
         regimes=[Regime.parse(text) for text in dict.fromkeys(regime)],
         ways=list(dict.fromkeys(way)),
@@ -94,9 +101,9 @@ def command(
     )
     given = shlex.join(["marginshot", *sys.argv[1:]])
     target = table_path(out)
-    table = plan.continue_table(RegimeTable.load(target), given) if resume and target.exists() else None
+    table = plan.continue_table(RegimeTable.load(target), given, changed) if resume and target.exists() else None
     out.mkdir(exist_ok=True)
-    table = run_cells(plan, table or plan.start_table(given), target, of, jobs)
+    table = run_cells(plan, table or plan.start_table(given), target, of, jobs, changed)
     write_pictures(table, out, of)
     show(table, of)
     if not table.complete:
@@ -104,6 +111,21 @@ def command(
         say(f"Interrupted{kept if table.results else ' before any cell was finished'}.")
         raise typer.Exit(_errors.INTERRUPTED)
     say(f"Table and heat map written to {out}")
+
+
+def parse_again(again: str | None, methods: list[str], *, resume: bool) -> list[str]:
+    """Names of the methods to be measured anew."""
+    names = [name.strip() for name in (again or "").split(",") if name.strip()]
+    if names and not resume:
+        raise typer.BadParameter(
+            "only a table that is there can be measured again; add --resume.", param_hint="--again"
+        )
+    unknown = [name for name in names if name not in methods]
+    if unknown:
+        raise typer.BadParameter(
+            f"{unknown[0]!r} is none of the --methods; got {', '.join(methods)}.", param_hint="--again"
+        )
+    return names
 
 
 def table_path(out: Path) -> Path:
@@ -128,15 +150,15 @@ def check_folder(out: Path, *, resume: bool, force: bool) -> None:
         raise FileExistsError(f"{table} holds finished cells. Keep them with --resume, or start over with --force.")
 
 
-def run_cells(plan: RegimePlan, table: RegimeTable, target: Path, of: str, jobs: int) -> RegimeTable:
+def run_cells(plan: RegimePlan, table: RegimeTable, target: Path, of: str, jobs: int, again: list[str]) -> RegimeTable:
     """Do the work, writing the table after every cell; after Ctrl-C it is not complete."""
     from marginshot.evaluation.protocol import warnings_once
     from marginshot.evaluation.regime_table import CellResult
-    from marginshot.evaluation.regimes import run_regimes
+    from marginshot.evaluation.regimes import measure_again, run_regimes
 
     cells = [cell for cell, _, _ in plan.cells()]
     known = table.cells()
-    n_done = sum(cell in known for cell in cells)
+    n_done = 0 if again else sum(cell in known for cell in cells)
     table.save(target)
     with progress_bar("cells") as update, warnings_once():
 
@@ -145,7 +167,9 @@ def run_cells(plan: RegimePlan, table: RegimeTable, target: Path, of: str, jobs:
                 update(n_done, len(cells), f"{done} of {needed} tasks")
 
         try:
-            for entry in run_regimes(plan, known=known, n_jobs=jobs, on_tasks=on_tasks):
+            changed = measure_again(plan, table, again, n_jobs=jobs, on_tasks=on_tasks)
+            missing = run_regimes(plan, known=known, n_jobs=jobs, on_tasks=on_tasks)
+            for entry in chain(changed, missing):
                 n_done += 1
                 table = table.add(entry)
                 table.save(target)

@@ -116,10 +116,11 @@ class RegimeTable:
         return {result.cell for result in self.results} | {entry.cell for entry in self.left_out}
 
     def add(self, entry: CellResult | LeftOut) -> RegimeTable:
-        """The table with one more cell."""
-        if isinstance(entry, CellResult):
-            return replace(self, results=(*self.results, entry))
-        return replace(self, left_out=(*self.left_out, entry))
+        """The table with one more cell, or with a new result of a cell it has."""
+        if isinstance(entry, LeftOut):
+            return replace(self, left_out=(*self.left_out, entry))
+        results = {result.cell: result for result in self.results} | {entry.cell: entry}
+        return replace(self, results=tuple(results.values()))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write JSON to ``path``."""

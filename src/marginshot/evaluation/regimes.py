@@ -133,15 +133,21 @@ class RegimePlan:
         hashes = {bank.source: bank.content_hash for bank in self.banks}
         return RegimeTable(arguments=self.arguments(), features=hashes, command=command)
 
-    def continue_table(self, stored: RegimeTable, command: str = "") -> RegimeTable:
-        """``stored`` with the features of this plan added; raises where its cells would come out differently now."""
+    def continue_table(self, stored: RegimeTable, command: str = "", again: Sequence[str] = ()) -> RegimeTable:
+        """``stored`` with the features of this plan added; raises where its cells would come out differently now.
+
+        Methods to be measured ``again`` may have changed.
+        """
         fresh = self.start_table(command)
+        methods = stored.arguments.get("methods", {})
+        changed = {name: fresh.arguments["methods"][name] for name in again if name in methods}
+        before = {**stored.arguments, "methods": {**methods, **changed}}
         for name, value in fresh.arguments.items():
-            if stored.arguments.get(name) != value:
+            if before.get(name) != value:
                 raise ValueError(f"The stored table was made with other {name}: repeat them, or write to a new folder.")
-        changed = [name for name, found in fresh.features.items() if stored.features.get(name, found) != found]
-        if changed:
-            raise ValueError(f"The stored table was made with another {changed[0]!r}: write to a new folder.")
+        others = [name for name, found in fresh.features.items() if stored.features.get(name, found) != found]
+        if others:
+            raise ValueError(f"The stored table was made with another {others[0]!r}: write to a new folder.")
         features = {**stored.features, **fresh.features}
         return replace(fresh, features=features, results=stored.results, left_out=stored.left_out)
 
@@ -170,13 +176,41 @@ def run_regimes(
         if shortage:
             yield LeftOut(cell=cell, reason=shortage)
             continue
-        settings = TaskSettings(
-            n_way=cell.way, n_shot=cell.shot, n_query_per_class=plan.n_query_per_class, **asdict(regime)
-        )
         try:
-            yield _run_cell(plan, cell, TaskSampler(bank, seed=plan.seed, **asdict(settings)), n_jobs, on_tasks)
+            yield _run_cell(plan, cell, _sampler(plan, cell, bank, regime), n_jobs, on_tasks)
         except SharesDoNotFitError as error:
             yield LeftOut(cell=cell, reason=str(error))
+
+
+def measure_again(
+    plan: RegimePlan,
+    table: RegimeTable,
+    methods: Sequence[str],
+    *,
+    n_jobs: int | None = None,
+    on_tasks: OnTasks | None = None,
+) -> Iterator[CellResult]:
+    """The plan's cells in ``table`` with new scores of ``methods``, which have changed, on the tasks that were used.
+
+    A method that was too slow for a cell stays out of it.
+    """
+    kept = {result.cell: result for result in table.results}
+    for cell, bank, regime in plan.cells():
+        result = kept.get(cell)
+        again = {label: plan.methods[label] for label in methods if result and result.score(label)}
+        if result is None or not again:
+            continue
+        empty, sampler = BlockProgress.empty(len(again), 0), _sampler(plan, cell, bank, regime)
+        block = _run_up_to(result.tasks, empty, again, sampler, n_jobs, on_tasks)
+        scores = {score.method: score for score in _summarise(again, block)}
+        yield replace(result, scores=tuple(scores.get(score.method, score) for score in result.scores))
+
+
+def _sampler(plan: RegimePlan, cell: Cell, bank: FeatureBank, regime: Regime) -> TaskSampler:
+    settings = TaskSettings(
+        n_way=cell.way, n_shot=cell.shot, n_query_per_class=plan.n_query_per_class, **asdict(regime)
+    )
+    return TaskSampler(bank, seed=plan.seed, **asdict(settings))
 
 
 def find_shortage(bank: FeatureBank, regime: Regime, n_way: int, n_examples: int) -> str | None:
