@@ -90,7 +90,7 @@ def stage_shares(X: np.ndarray, support: np.ndarray, labels: np.ndarray, query: 
         part = slice(first, first + 16)
         marks = [time.perf_counter()]
         grams = kernel_of(
-            tasks.inner(part, CentreAndNormalise(), settings.kernel), tasks.support.shape[1], settings, WAY
+            tasks.inner(part, CentreAndNormalise(), settings.kernel)[0], tasks.support.shape[1], settings, WAY
         )
         marks.append(time.perf_counter())
         margins, _ = _follow_paths(grams, labels[part], offsets, settings)

@@ -235,6 +235,32 @@ def test_a_far_row_does_not_cost_a_tables_tasks_their_directions():
     assert scores.any(axis=2).all()
 
 
+def one_class_has_nearly_all(seed=0, n_tasks=40):
+    """Two classes far from the origin, one label each, 29 queries of the first and one of the second."""
+    rng = np.random.default_rng(seed)
+    centres = rng.standard_normal((n_tasks, 2, 32)) + 3.0 * rng.standard_normal((n_tasks, 1, 32))
+    truth = np.tile(np.repeat([0, 1], [29, 1]), (n_tasks, 1))
+    support = centres + 0.5 * rng.standard_normal(centres.shape)
+    query = np.take_along_axis(centres, truth[:, :, None], axis=1) + 0.5 * rng.standard_normal((n_tasks, 30, 32))
+    return support, np.tile([0, 1], (n_tasks, 1)), query, truth
+
+
+def test_two_classes_of_which_one_has_nearly_all(monkeypatch):
+    """Centred in the midst of the large class, its rows point anywhere; their own lengths tell that they are one."""
+    support, labels, query, truth = one_class_has_nearly_all()
+    scores = solve_tasks(support, labels, query, **PRESETS["auto"])
+    found = np.mean(scores.argmax(axis=2) == truth)
+    for task in range(5):
+        clf = TransductiveMaxMarginClassifier.from_preset("auto")
+        clf.fit(np.concatenate((support[task], query[task])), [0, 1, *[-1] * 30])
+        expected = probabilities_of("graph", scores[task])
+        assert_allclose(clf.label_distributions_[2:], expected, atol=2e-2)
+    monkeypatch.setattr("marginshot.mixture.FEW_CLASSES", 0)
+    among_unit_rows = np.mean(solve_tasks(support, labels, query, **PRESETS["auto"]).argmax(axis=2) == truth)
+    assert found > 0.85
+    assert found > among_unit_rows + 0.1
+
+
 def test_far_from_the_origin():
     # A common shift of a thousand spreads would cost single precision all its digits, were rows not centred first.
     support, labels, query, _ = blobs(np.random.default_rng(5))

@@ -16,8 +16,8 @@ from marginshot._validation import check_table_tasks, check_task_batch
 from marginshot.calibration import Calibration
 from marginshot.graph import uses_graph
 from marginshot.kernels.grams import ArrayTasks, TableTasks, kernel_of
-from marginshot.mixture import answers_elsewhere, head_start, needs_mixture, share_grams
-from marginshot.neighbours import check_neighbours
+from marginshot.mixture import answers_elsewhere, head_start, keeps_lengths, needs_mixture, share_grams
+from marginshot.neighbours import check_neighbours, neighbour_weight
 from marginshot.priors import is_estimated, offsets, starting_prior
 from marginshot.settings import Settings
 from marginshot.solvers.continuation import stage_tolerances
@@ -148,7 +148,12 @@ def _load_solver(precision: Any) -> None:
 @lru_cache(maxsize=1)
 def _load_neighbours() -> None:
     gram = np.eye(2, dtype=np.float32)[None]
-    _load("neighbours inside the kernel", lambda: kernel_of(gram, 2, Settings(n_neighbors=1), 2))
+
+    def average() -> None:
+        kernel_of(gram, 2, Settings(n_neighbors=1), 2)
+        _average_rows(gram, np.ones((1, 2), dtype=np.float32), 1, 0.5)
+
+    _load("neighbours inside the kernel", average)
 
 
 @lru_cache(maxsize=1)
@@ -173,7 +178,7 @@ def _solve_chunk(
 ) -> tuple[Array, Array]:
     """Scores of the queries (T, m, N), and the gradient norms (T, N, stages) at which the solver stopped."""
     n_support, n_classes = labels.shape[1], len(shares)
-    inner = tasks.inner(chunk, transformer, settings.kernel)
+    inner, lengths = tasks.inner(chunk, transformer, settings.kernel)
     grams = kernel_of(inner, n_support, settings, n_classes)
     task_shares = np.tile(shares, (len(labels), 1))
     hints, graph_weight = np.zeros((len(labels), grams.shape[1] - n_support, n_classes)), np.zeros(len(labels))
@@ -183,11 +188,14 @@ def _solve_chunk(
     logits: Array | float = 0.0
     within: Array | None = None
     if needs_mixture(settings):
-        source = share_grams(grams, n_support, n_classes, settings)
+        if keeps_lengths(settings, n_classes):
+            source = _average_rows(inner, lengths, settings.n_neighbors, neighbour_weight(n_support, n_classes))
+        else:
+            source = share_grams(grams, n_support, n_classes, settings)
         estimate = is_estimated(settings.prior)
         lead = head_start(settings)
         all_logits, task_shares, within = _fit_mixtures(source, labels, hints, task_shares, estimate, lead)
-        if answers_elsewhere(settings):
+        if answers_elsewhere(settings, n_classes):
             all_logits, _, within = _fit_mixtures(grams, labels, hints, task_shares, False, 0.0)
         logits = all_logits[:, n_support:]
     margins, norms = _follow_paths(grams, labels, offsets(settings.prior, task_shares), settings)
@@ -259,6 +267,15 @@ def _run_solver(grams: Grams, labels: Labels, task_offsets: Array, settings: Set
         norms,
     )
     return scores, norms
+
+
+def _average_rows(inner: Grams, lengths: Grams, n_neighbors: int, weight: float) -> Grams:
+    """Inner products (T, M, M) of rows averaged with their neighbours, of their own lengths."""
+    from marginshot.neighbours_compiled import average_grams  # imports numba
+
+    averaged = np.empty_like(inner)
+    average_grams(inner, lengths, n_neighbors, weight, averaged)
+    return averaged
 
 
 def _fit_mixtures(

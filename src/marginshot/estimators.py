@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Any, Self
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +18,7 @@ from marginshot import large, persistence
 from marginshot.calibration import Calibration, probabilities_of
 from marginshot.graph import spread_labels
 from marginshot.kernels.functions import KernelFunction, call_kernel
-from marginshot.mixture import find_mixture, needs_mixture, sample_rows
+from marginshot.mixture import find_mixture, keeps_lengths, needs_mixture, sample_rows
 from marginshot.neighbours import NeighbourSmoothing, check_neighbours, neighbour_weight
 from marginshot.objectives.margin import MarginLoss, one_vs_rest
 from marginshot.priors import offsets, starting_prior
@@ -25,7 +27,7 @@ from marginshot.rows import ArrayRows
 from marginshot.settings import PAPER_LAMBDA2, PRESETS, Settings
 from marginshot.solvers.continuation import Path, follow_path, stage_tolerances
 from marginshot.solvers.primal import PrimalPath
-from marginshot.transforms import make_transform
+from marginshot.transforms import CentreAndNormalise, make_transform
 
 Array = NDArray[np.float64]
 
@@ -209,7 +211,12 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         self._kernel_function = None
         if self.kernel in ("rbf", "poly"):
             self._kernel_function = KernelFunction.fitted(settings, rows @ rows.T)
-        score_coef = self._solve(self._kernel_matrix(rows, rows), known.codes(len(rows)), settings, hints)
+        averaged = None
+        if self._smoothing is not None and keeps_lengths(settings, len(self.classes_)):
+            centred = cast(CentreAndNormalise, self._transformer).centred
+            averaged = partial(self._smoothing.average, rows_at=lambda numbers: centred(X[numbers]))
+        codes = known.codes(len(rows))
+        score_coef = self._solve(self._kernel_matrix(rows, rows), codes, settings, hints, averaged)
         self.solver_ = "dual"
         # What a new row is compared with: the planes if there are any, else the rows of the expansion.
         self._rows = None if self.kernel in ("linear", "precomputed") else rows
@@ -253,10 +260,18 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         squares = [np.einsum("ij,ij->i", rows, rows) for rows in (left, right)]
         return self._kernel_function(inner, *squares).astype(np.float64, copy=False)
 
-    def _solve(self, gram: Array, codes: NDArray[np.int64], settings: Settings, hints: Array | None) -> Array:
+    def _solve(
+        self,
+        gram: Array,
+        codes: NDArray[np.int64],
+        settings: Settings,
+        hints: Array | None,
+        averaged: Callable[[NDArray[np.int64]], NDArray[np.floating]] | None,
+    ) -> Array:
         """Set what is learned from the kernel matrix (n_rows, n_rows) and the class indices (n_rows,).
 
-        ``hints`` (n_rows, n_classes) are the logits of the graph of neighbours, where there is one.
+        ``hints`` (n_rows, n_classes) are the logits of the graph of neighbours, where there is one; ``averaged`` gives
+        rows by their numbers for `find_mixture`.
 
         Returns the coefficients of the scores over the rows, (n_rows, n_classes).
         """
@@ -270,7 +285,14 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         if needs_mixture(settings):
             positions, queries = sample_rows(np.arange(len(support)), labels, len(ordered))
             chosen = np.concatenate((positions, queries))
-            mixture = find_mixture(ordered[np.ix_(chosen, chosen)], labels[positions], shares, settings, hints[queries])
+            mixture = find_mixture(
+                ordered[np.ix_(chosen, chosen)],
+                labels[positions],
+                shares,
+                settings,
+                hints[queries],
+                None if averaged is None else averaged(order[chosen]),
+            )
             mixture = mixture.over_rows(chosen, len(ordered))
             shares = mixture.shares
         monitor = FitMonitor(self.verbose, self.callback, settings.stages, len(self.classes_))

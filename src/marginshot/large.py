@@ -21,7 +21,7 @@ from marginshot.calibration import Calibration, probabilities_of
 from marginshot.graph import LabelGraph, spread_labels
 from marginshot.kernels.functions import KernelFunction
 from marginshot.labels import Labelled, encode_labels
-from marginshot.mixture import Mixture, find_mixture, needs_mixture, sample_rows
+from marginshot.mixture import Mixture, find_mixture, keeps_lengths, needs_mixture, sample_rows
 from marginshot.neighbours import NeighbourSmoothing, check_neighbours, neighbour_weight
 from marginshot.objectives.margin import MarginLoss, one_vs_rest
 from marginshot.passes import QueryPass, RowMap, SupportPass, VariancePass, column_sums
@@ -150,7 +150,10 @@ def fit(estimator: Classifier, source: Table, known: Labelled, settings: Setting
         row_map, kernel_function = _approximate_kernel(row_map, rows, known.index, settings, estimator.n_landmarks)
         table, table_map = _keep_kernel_features(rows, row_map)
     monitor = FitMonitor(estimator.verbose, estimator.callback, settings.stages, len(known.classes))
-    solution = _Problem(table, table_map, known, settings, graph, hints).solve(monitor)
+    averaged = None
+    if smoothing is not None and keeps_lengths(settings, len(known.classes)):
+        averaged = partial(smoothing.average, rows_at=lambda rows: transformer.centred(widened(source.take(rows))))
+    solution = _Problem(table, table_map, known, settings, graph, hints, averaged).solve(monitor)
     estimator._forget()
     estimator.__dict__.update(_learned(solution, row_map, kernel_function, known))
     estimator._transformer, estimator._smoothing, estimator._graph = transformer, smoothing, graph
@@ -333,7 +336,9 @@ class _Problem:
         settings: Settings,
         graph: LabelGraph | None,
         hints: Array | None,
+        averaged: Callable[[NDArray[np.int64]], NDArray[np.floating]] | None,
     ) -> None:
+        self._averaged = averaged
         self._table, self._row_map, self._known, self._settings = table, row_map, known, settings
         self._graph_weight, self._hints = 0.0 if graph is None else graph.weight, hints
         self._support = ArrayRows(table.take(known.index))
@@ -362,7 +367,9 @@ class _Problem:
         rows = self._row_map(np.concatenate((self._support.X[positions], self._table.take(queries))))
         gram = (rows @ rows.T).astype(np.float64)
         hints = None if self._hints is None else self._hints[queries]
-        mixture = find_mixture(gram, self._known.labels[positions], shares, self._settings, hints)
+        chosen = np.concatenate((self._known.index[positions], queries))
+        averaged = None if self._averaged is None else self._averaged(chosen)
+        mixture = find_mixture(gram, self._known.labels[positions], shares, self._settings, hints, averaged)
         return replace(mixture, coef=rows.T @ mixture.coef)
 
     def _margins(self, block: Rows, planes: Array, intercept: Array) -> Array:

@@ -59,6 +59,7 @@ HEAD_START = 1.0
 HEAD_START_OF_SHARES_ALONE = 6.0
 # At least one nat for so many dimensions: rows are no balls, and each dimension makes a wrong division seem surer.
 DIMENSIONS_A_NAT = 20.0
+FEW_CLASSES = 4  # up to which shares are estimated among rows of their own lengths
 NEIGHBOURS = 8  # that rows are averaged with before their shares are estimated
 # A mixture has few numbers to find: of a large task, this many queries and labelled rows tell them.
 SAMPLED_QUERIES = 1_000
@@ -124,24 +125,44 @@ def head_start(settings: Settings) -> float:
 
 
 def find_mixture(
-    gram: Array, labels: NDArray[np.int64], shares: Array, settings: Settings, hints: Array | None = None
+    gram: Array,
+    labels: NDArray[np.int64],
+    shares: Array,
+    settings: Settings,
+    hints: Array | None = None,
+    averaged: NDArray[np.floating] | None = None,
 ) -> Mixture:
     """The mixture of one task, ``gram`` (M, M) and ``labels`` (n,), with ``shares`` (N,) unless they are estimated.
 
-    ``hints`` (m, N) as in `fit_mixture`.
+    ``hints`` (m, N) as in `fit_mixture`. ``averaged`` (M, D) are the rows among which the shares are estimated where
+    `keeps_lengths`.
     """
     n_classes = len(shares)
-    source = share_grams(gram[None], len(labels), n_classes, settings)[0]
+    if averaged is None:
+        source = share_grams(gram[None], len(labels), n_classes, settings)[0]
+    else:
+        averaged = averaged / max(np.abs(averaged).max(initial=0.0), np.finfo(averaged.dtype).tiny)
+        source = (averaged @ averaged.T).astype(np.float64)
     given = None if is_estimated(settings.prior) else shares
     mixture = fit_mixture(source, labels, given, n_classes, head_start(settings), hints)
-    if answers_elsewhere(settings):
-        return fit_mixture(gram, labels, mixture.shares, n_classes)
+    if answers_elsewhere(settings, n_classes):
+        return fit_mixture(gram, labels, mixture.shares, n_classes, hints=hints)
     return mixture
 
 
-def answers_elsewhere(settings: Settings) -> bool:
+def keeps_lengths(settings: Settings, n_classes: int) -> bool:
+    """Whether shares are estimated among rows of their own lengths, averaged with the neighbours of the settings.
+
+    Of few classes one may hold nearly all rows. The task's mean then lies in its midst, and scaled to unit length from
+    there its rows point anywhere.
+    """
+    return is_estimated(settings.prior) and settings.n_neighbors > 0 and n_classes <= FEW_CLASSES
+
+
+def answers_elsewhere(settings: Settings, n_classes: int) -> bool:
     """Whether the mixture answers in another kernel than that in which its shares were estimated."""
-    return answers_jointly(settings) and is_estimated(settings.prior) and not settings.n_neighbors
+    elsewhere = not settings.n_neighbors or keeps_lengths(settings, n_classes)
+    return answers_jointly(settings) and is_estimated(settings.prior) and elsewhere
 
 
 def sample_rows(support: NDArray[np.int64], labels: NDArray[np.int64], n_rows: int) -> tuple[Any, Any]:

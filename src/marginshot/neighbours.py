@@ -9,6 +9,7 @@ classes, and their neighbourhoods better ones; with more shots that matters less
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,6 +141,19 @@ class NeighbourSmoothing:
         smooth[filled] = self._mix(self.rows, self.neighbours)
         self.finish.fit(smooth)
         return self._finished(smooth, filled)
+
+    def average(self, chosen: NDArray[np.int64], rows_at: Callable[[NDArray[np.int64]], Array]) -> Array:
+        """Rows ``chosen`` (c,) of `fit`, averaged with the neighbours found, of their own lengths.
+
+        ``rows_at`` gives rows of `fit`, by number, as they were before they were scaled to unit length.
+        """
+        averaged = rows_at(chosen)
+        filled, k = self.filled[chosen], self.neighbours.shape[1]
+        if k:
+            numbers = np.flatnonzero(self.filled)[self.neighbours[(np.cumsum(self.filled) - 1)[chosen[filled]]]]
+            mean = sum(rows_at(numbers[:, place]) for place in range(k)) / k
+            averaged[filled] = (1.0 - self.weight) * averaged[filled] + self.weight * mean
+        return averaged
 
     def look_around(self, rows: Array) -> Neighbourhood:
         """Neighbours of later unit rows (n, D) among those of `fit`."""

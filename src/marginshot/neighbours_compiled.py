@@ -35,6 +35,31 @@ def smooth_grams(inner: NDArray[np.float32], n_neighbors: int, weight: float, sm
         _centre_and_scale(gram, out)
 
 
+@entry_point
+def average_grams(
+    inner: NDArray[np.float32],
+    lengths: NDArray[np.float32],
+    n_neighbors: int,
+    weight: float,
+    averaged: NDArray[np.float32],
+) -> None:
+    """Write the inner products (T, M, M) of rows averaged with their neighbours, each of its own length (T, M)."""
+    n_rows = inner.shape[1]
+    nearest, counts = np.empty((n_rows, min(n_neighbors, n_rows - 1)), np.int64), np.empty(n_rows, np.int64)
+    largest, turned = np.empty(nearest.shape, np.float32), np.empty((n_rows, n_rows), np.float32)
+    for task in range(inner.shape[0]):
+        gram, length, out = inner[task], lengths[task], averaged[task]
+        find_nearest(gram, nearest, largest, counts)
+        for i in range(n_rows):
+            for j in range(n_rows):
+                turned[i, j] = gram[i, j] * (length[i] * length[j])
+        _average(turned, nearest, counts, np.float32(weight), out)
+        for i in range(n_rows):
+            for j in range(n_rows):
+                turned[j, i] = out[i, j]
+        _average(turned, nearest, counts, np.float32(weight), out)
+
+
 @leaf
 def find_nearest(inner: Gram, nearest: Indices, largest: NDArray[np.float32], counts: Indices) -> None:
     """Places and inner products (M, k) of each row's neighbours, nearest first, and how many there are (M,).

@@ -51,8 +51,12 @@ class CentreAndNormalise(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def transform(self, X: Array) -> Array:
         """Centred rows of unit length, (n_rows, n_features)."""
-        mean = self.mean_.astype(X.dtype)
-        return _scale_in_place(self.prepare(X) - mean, rounding_length(mean))
+        return _scale_in_place(self.centred(X), rounding_length(self.mean_.astype(X.dtype)))
+
+    def centred(self, X: Array) -> Array:
+        """The same before they are scaled to unit length: a new array."""
+        centred: Array = self.prepare(X) - self.mean_.astype(X.dtype)
+        return centred
 
     def prepare(self, X: Array) -> Array:
         """What is done to each row by itself, (..., n_features), before the mean is subtracted."""

@@ -142,6 +142,24 @@ def test_the_compiled_twin_smooths_alike(n_rows, n_neighbors):
     assert_allclose(smooth, smooth_grams(inner, n_neighbors, 0.3), atol=1e-5)
 
 
+def test_rows_of_their_own_lengths_are_averaged_alike_one_by_one_and_compiled():
+    rng = np.random.default_rng(0)
+    centred = rng.normal(size=(60, 8)) * rng.uniform(0.1, 3.0, size=(60, 1))
+    centred[7] = 0.0
+    lengths = np.linalg.norm(centred, axis=1)
+    rows = l2_normalize(centred)
+    smoothing = NeighbourSmoothing(5, 0.3)
+    smoothing.fit_transform(rows)
+    chosen = np.array([3, 7, 59, 20])
+    one_by_one = smoothing.average(chosen, lambda numbers: centred[numbers])
+    assert_array_equal(one_by_one[1], 0.0)
+    nearest = np.argsort(-(rows[3] @ rows.T))[1:6]
+    assert_allclose(one_by_one[0], 0.7 * centred[3] + 0.3 * centred[nearest].mean(axis=0))
+    inner, averaged = (rows @ rows.T)[None].astype(np.float32), np.empty((1, 60, 60), dtype=np.float32)
+    neighbours_compiled.average_grams(inner, lengths[None].astype(np.float32), 5, 0.3, averaged)
+    assert_allclose(averaged[0][np.ix_(chosen, chosen)], one_by_one @ one_by_one.T, atol=1e-5)
+
+
 @pytest.mark.parametrize("n_filled", [0, 1, 2])
 def test_smoothing_of_hardly_any_rows(n_filled):
     rows = np.zeros((4, 3))

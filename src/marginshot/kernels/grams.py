@@ -22,19 +22,24 @@ SHARED_ROWS = 4096  # rows of a table whose inner products are kept: 64 MB
 _BLOCK = 256  # rows whose inner products a thread computes at once
 
 
-def inner_products(support: Array, query: Array, transformer: Any, kernel: Kernel) -> Grams:
+def inner_products(support: Array, query: Array, transformer: Any, kernel: Kernel) -> tuple[Grams, Grams]:
     """Inner products (T, M, M) of the transformed rows of tasks, ``support`` (T, n, D) first, then ``query`` (T, m, D).
 
-    A callable kernel takes their place.
+    A callable kernel takes their place. Beside them the lengths (T, M) of the centred rows before they became unit
+    rows, 1 where nothing scales them.
     """
     support, query = widened(support), widened(query)
     if callable(kernel):
         rows = _transformed_rows(support, query, transformer)
-        return np.stack([call_kernel(kernel, task, task) for task in rows]).astype(np.float32)
+        return _with_lengths(np.stack([call_kernel(kernel, task, task) for task in rows]).astype(np.float32))
     if isinstance(transformer, CentreAndNormalise):
         return _unit_inner_products(transformer.prepare(support), transformer.prepare(query))
     single = _transformed_rows(support, query, transformer).astype(np.float32)
-    return single @ single.transpose(0, 2, 1)
+    return _with_lengths(single @ single.transpose(0, 2, 1))
+
+
+def _with_lengths(inner: Grams) -> tuple[Grams, Grams]:
+    return inner, np.ones(inner.shape[:2], dtype=np.float32)
 
 
 class ArrayTasks:
@@ -43,8 +48,8 @@ class ArrayTasks:
     def __init__(self, support: Array, query: Array) -> None:
         self.support, self.query = support, query
 
-    def inner(self, tasks: slice, transformer: Any, kernel: Kernel) -> Grams:
-        """Inner products (T, M, M) of the transformed rows of some tasks; a callable kernel takes their place."""
+    def inner(self, tasks: slice, transformer: Any, kernel: Kernel) -> tuple[Grams, Grams]:
+        """`inner_products` of some tasks."""
         return inner_products(self.support[tasks], self.query[tasks], transformer, kernel)
 
 
@@ -81,30 +86,33 @@ class TableTasks:
         map_in_threads(fill, range(0, len(centred), _BLOCK)[::-1], n_jobs)  # the longest first
         self._inner = inner
 
-    def inner(self, tasks: slice, transformer: Any, kernel: Kernel) -> Grams:
-        """Inner products (T, M, M) of the transformed rows of some tasks; a callable kernel takes their place."""
+    def inner(self, tasks: slice, transformer: Any, kernel: Kernel) -> tuple[Grams, Grams]:
+        """`inner_products` of some tasks."""
         support, query = self.support[tasks], self.query[tasks]
         if callable(kernel) or not isinstance(transformer, CentreAndNormalise):
             return inner_products(self.table[support], self.table[query], transformer, kernel)
-        inner = self._unit_inner_products(np.concatenate((support, query), axis=1))
+        inner, lengths = self._unit_inner_products(np.concatenate((support, query), axis=1))
         # A row much nearer to the task's mean than another: what is shared is too coarse to tell its direction.
         coarse = (np.einsum("tii->ti", inner) == 0).any(axis=1)
         if coarse.any():
-            inner[coarse] = inner_products(self.table[support[coarse]], self.table[query[coarse]], transformer, kernel)
-        return inner
+            inner[coarse], lengths[coarse] = inner_products(
+                self.table[support[coarse]], self.table[query[coarse]], transformer, kernel
+            )
+        return inner, lengths
 
-    def _unit_inner_products(self, rows: Rows) -> Grams:
-        """Inner products (T, M, M) of each task's ``rows`` (T, M), centred on their mean and scaled to unit length."""
+    def _unit_inner_products(self, rows: Rows) -> tuple[Grams, Grams]:
+        """The same of each task's ``rows`` (T, M), centred on their mean and scaled to unit length."""
         from marginshot.kernels.grams_compiled import centre_grams, look_up_grams  # imports numba
 
+        lengths = np.empty(rows.shape, dtype=np.float32)
         if self._inner is not None:
             inner = np.empty((*rows.shape, rows.shape[1]), dtype=np.float32)
-            look_up_grams(self._inner, rows, inner)
-            return inner
+            look_up_grams(self._inner, rows, inner, lengths)
+            return inner, lengths
         features = self._seen_from_origin(self._prepared[rows])
         inner = features @ features.transpose(0, 2, 1)
-        centre_grams(inner)
-        return inner
+        centre_grams(inner, lengths)
+        return inner, lengths
 
     def _seen_from_origin(self, rows: Array) -> Grams:
         """``rows`` (..., D) of the table less the origin, in single precision; may overwrite them."""
@@ -134,8 +142,8 @@ def _transformed_rows(support: Array, query: Array, transformer: Any) -> Array:
     return np.stack([clone(transformer).fit_transform(task) for task in rows])
 
 
-def _unit_inner_products(support: Array, query: Array) -> Grams:
-    """Inner products of rows centred on the mean of their task and scaled to unit length.
+def _unit_inner_products(support: Array, query: Array) -> tuple[Grams, Grams]:
+    """Inner products of rows centred on the mean of their task and scaled to unit length, and the lengths before.
 
     Rows are centred in their own precision and multiplied in single precision; the lengths are divided out of the
     M x M products, never out of the M x D features.
@@ -154,7 +162,7 @@ def _unit_inner_products(support: Array, query: Array) -> Grams:
     np.divide(1.0, lengths, out=scale, where=lengths > rounding_length(mean))
     inner *= scale[:, :, None]
     inner *= scale[:, None, :]
-    return inner
+    return inner, lengths
 
 
 def _unusual_size(rows: Array) -> Array:

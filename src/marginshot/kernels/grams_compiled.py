@@ -17,35 +17,40 @@ _LEAST_LENGTH = 1e-3
 
 
 @entry_point
-def look_up_grams(table_inner: NDArray[np.float32], rows: NDArray[np.int64], grams: Grams) -> None:
+def look_up_grams(table_inner: NDArray[np.float32], rows: NDArray[np.int64], grams: Grams, lengths: Grams) -> None:
     """Write the inner products (T, M, M) of each task's ``rows`` (T, M), centred on their mean and of unit length.
+
+    ``lengths`` (T, M) are written too: those of the centred rows.
 
     ``table_inner`` (n_rows, n_rows) holds the inner products of the table's rows about any one origin.
     """
     n_rows = rows.shape[1]
-    shift, scale = np.empty(n_rows, np.float32), np.empty(n_rows, np.float32)
+    shift = np.empty(n_rows, np.float32)
     for task in range(rows.shape[0]):
         gram, numbers = grams[task], rows[task]
         for i in range(n_rows):
             source = table_inner[numbers[i]]
             for j in range(i + 1):  # most are far apart in memory: fetch each once
                 gram[i, j] = gram[j, i] = source[numbers[j]]
-        _centre_and_scale(gram, shift, scale)
+        _centre_and_scale(gram, shift, lengths[task])
 
 
 @entry_point
-def centre_grams(grams: Grams) -> None:
-    """Centre each task's inner products (T, M, M), about any one origin, on its mean; scale its rows to unit length."""
-    shift, scale = np.empty(grams.shape[1], np.float32), np.empty(grams.shape[1], np.float32)
+def centre_grams(grams: Grams, lengths: Grams) -> None:
+    """Centre each task's inner products (T, M, M), about any one origin, on its mean; scale its rows to unit length.
+
+    ``lengths`` (T, M) are written too: those of the centred rows.
+    """
+    shift = np.empty(grams.shape[1], np.float32)
     for task in range(grams.shape[0]):
-        _centre_and_scale(grams[task], shift, scale)
+        _centre_and_scale(grams[task], shift, lengths[task])
 
 
 @leaf
-def _centre_and_scale(gram: NDArray[np.float32], shift: Vector, scale: Vector) -> None:
+def _centre_and_scale(gram: NDArray[np.float32], shift: Vector, lengths: Vector) -> None:
     """In place, with z̄ the mean: <x − z̄, y − z̄> = <x, y> − (<x, z̄> − |z̄|²/2) − (<y, z̄> − |z̄|²/2).
 
-    ``shift`` (M,), the brackets, and ``scale`` (M,), one over the lengths, are room to work in.
+    ``shift`` (M,), the brackets, is room to work in; ``lengths`` (M,) are written.
     """
     n_rows = gram.shape[0]
     total = 0.0
@@ -55,13 +60,14 @@ def _centre_and_scale(gram: NDArray[np.float32], shift: Vector, scale: Vector) -
             row_total += gram[i, j]
         shift[i] = row_total / n_rows
         total += shift[i] / n_rows
-    longest = 0.0
+    longest, scale = 0.0, np.zeros(n_rows, np.float32)
     for i in range(n_rows):
         shift[i] -= 0.5 * total
-        scale[i] = math.sqrt(max(gram[i, i] - 2.0 * shift[i], 0.0))
-        longest = max(longest, scale[i])
+        lengths[i] = math.sqrt(max(gram[i, i] - 2.0 * shift[i], 0.0))
+        longest = max(longest, lengths[i])
     for i in range(n_rows):
-        scale[i] = 1.0 / scale[i] if scale[i] > _LEAST_LENGTH * longest else 0.0
+        if lengths[i] > _LEAST_LENGTH * longest:
+            scale[i] = np.float32(1.0) / lengths[i]
     for i in range(n_rows):
         for j in range(n_rows):
             gram[i, j] = (gram[i, j] - shift[i] - shift[j]) * (scale[i] * scale[j])
