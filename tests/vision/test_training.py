@@ -192,8 +192,9 @@ def test_a_killed_command_resumes_to_identical_weights(folder, finished_run, tmp
     assert "Trained 3 epochs" in finished.stderr
     expected, found = (load_file(path / "last.safetensors") for path in (finished_run, out))
     assert all(torch.equal(expected[name], found[name]) for name in expected), f"killed after {lines} lines"
+    # Of the one write that the signal may interrupt: the temporary file, and that of safetensors within it.
     leftovers = [path.name for path in out.iterdir() if path.name.startswith(".")]
-    assert len(leftovers) <= 1, leftovers
+    assert len(leftovers) <= 2, leftovers
 
 
 # In single precision the curves part after some steps, as they do between two versions of one library: where a rounding
