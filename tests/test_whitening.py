@@ -42,6 +42,9 @@ def test_a_bank_keeps_all_but_its_features():
     assert whitened.X.dtype == np.float32
     before, after = (rows.X[rows.y == 0].std(axis=0) for rows in (novel, whitened))
     assert after[0] / after[1] < 0.95 * before[0] / before[1]
+    assert_allclose(whitened.X, WithinClassWhitening().fit(base.X, base.y).transform(novel.X))
+    more = WithinClassWhitening(shrinkage=2.0).fit(base.X, base.y).transform(novel.X)[novel.y == 0].std(axis=0)
+    assert more[0] / more[1] < 0.7 * before[0] / before[1]
 
 
 @pytest.mark.parametrize(

@@ -26,12 +26,7 @@ def smooth_grams(inner: NDArray[np.float32], n_neighbors: int, weight: float, sm
     for task in range(inner.shape[0]):
         gram, out = inner[task], smooth[task]
         find_nearest(gram, nearest, largest, counts)
-        # P K Pᵀ is P (P K)ᵀ, because K is symmetric: rows are added up, never columns.
-        _average(gram, nearest, counts, np.float32(weight), out)
-        for i in range(n_rows):
-            for j in range(n_rows):
-                turned[j, i] = out[i, j]
-        _average(turned, nearest, counts, np.float32(weight), out)
+        _average_both_ways(gram, nearest, counts, np.float32(weight), turned, out)
         _centre_and_scale(gram, out)
 
 
@@ -47,17 +42,14 @@ def average_grams(
     n_rows = inner.shape[1]
     nearest, counts = np.empty((n_rows, min(n_neighbors, n_rows - 1)), np.int64), np.empty(n_rows, np.int64)
     largest, turned = np.empty(nearest.shape, np.float32), np.empty((n_rows, n_rows), np.float32)
+    scaled = np.empty((n_rows, n_rows), np.float32)
     for task in range(inner.shape[0]):
-        gram, length, out = inner[task], lengths[task], averaged[task]
+        gram, length = inner[task], lengths[task]
         find_nearest(gram, nearest, largest, counts)
         for i in range(n_rows):
             for j in range(n_rows):
-                turned[i, j] = gram[i, j] * (length[i] * length[j])
-        _average(turned, nearest, counts, np.float32(weight), out)
-        for i in range(n_rows):
-            for j in range(n_rows):
-                turned[j, i] = out[i, j]
-        _average(turned, nearest, counts, np.float32(weight), out)
+                scaled[i, j] = gram[i, j] * (length[i] * length[j])
+        _average_both_ways(scaled, nearest, counts, np.float32(weight), turned, averaged[task])
 
 
 @leaf
@@ -85,6 +77,19 @@ def find_nearest(inner: Gram, nearest: Indices, largest: NDArray[np.float32], co
             if count == k:
                 least = largest[i, k - 1]
         counts[i] = count
+
+
+@leaf
+def _average_both_ways(
+    gram: Gram, nearest: Indices, counts: Indices, weight: np.float32, turned: Gram, out: Gram
+) -> None:
+    """P K Pᵀ, which is P (P K)ᵀ because K is symmetric: rows are added up, never columns. ``turned`` is room."""
+    n_rows = gram.shape[0]
+    _average(gram, nearest, counts, weight, out)
+    for i in range(n_rows):
+        for j in range(n_rows):
+            turned[j, i] = out[i, j]
+    _average(turned, nearest, counts, weight, out)
 
 
 @leaf

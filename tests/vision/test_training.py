@@ -194,7 +194,9 @@ def test_a_killed_command_resumes_to_identical_weights(folder, finished_run, tmp
     assert all(torch.equal(expected[name], found[name]) for name in expected), f"killed after {lines} lines"
     # Of the one write that the signal may interrupt: the temporary file, and that of safetensors within it.
     leftovers = [path.name for path in out.iterdir() if path.name.startswith(".")]
-    assert len(leftovers) <= 2, leftovers
+    of_safetensors = [name for name in leftovers if name.startswith(".tmp")]
+    assert len(leftovers) - len(of_safetensors) <= 1, leftovers
+    assert len(of_safetensors) <= 1, leftovers
 
 
 # In single precision the curves part after some steps, as they do between two versions of one library: where a rounding
