@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax
 
-from marginshot.mixture import fit_mixture, spread
+from marginshot.mixture import concentration_of, fit_mixture, spread
 from marginshot.mixture_compiled import fit_mixtures
 
 
@@ -37,18 +37,18 @@ def test_equal_classes_are_found_equal(seed):
 
 
 def test_in_many_dimensions_equal_shares_have_a_longer_head_start(monkeypatch):
-    """Overlapping balls of 100 dimensions: wrong divisions of equal classes seem sure without it."""
+    """Overlapping balls of 200 dimensions: wrong divisions of equal classes seem sure without it."""
 
     def misjudged():
         errors = []
         for seed in range(10):
-            rows, labels, _ = clusters([6] * 10, shots=3, seed=seed, spread=0.3, dimensions=100)
+            rows, labels, _ = clusters([6] * 10, shots=3, seed=seed, spread=0.2, dimensions=200)
             rows /= np.linalg.norm(rows, axis=1, keepdims=True)
             errors.append(abs(fit_mixture(rows @ rows.T, labels, None, 10).shares - 0.1).max())
         return np.mean(errors)
 
     with_lead = misjudged()
-    monkeypatch.setattr("marginshot.mixture.DIMENSIONS_A_NAT", np.inf)
+    monkeypatch.setattr("marginshot.mixture.DIMENSIONS_OF_A_NAT", np.inf)
     assert with_lead < 0.5 * misjudged()
 
 
@@ -113,7 +113,8 @@ def test_the_compiled_twin_agrees(counts, shots, dimensions, estimate, hinted):
     mixture = fit_mixture(grams, labels, None if estimate else shares, n_classes, hints=hints)
     logits, found, within = np.empty((*grams.shape[:2], n_classes)), np.empty((4, n_classes)), np.empty(4)
     by_class = np.ascontiguousarray(hints.transpose(0, 2, 1))
-    fit_mixtures(grams, labels, by_class, shares, estimate, 0.0, logits, found, within)
+    concentration = concentration_of(labels.shape[1], shares.shape[1])
+    fit_mixtures(grams, labels, by_class, shares, estimate, 0.0, concentration, logits, found, within)
     assert_allclose(logits, mixture.logits(grams), atol=2e-3)
     assert_allclose(found, mixture.shares, atol=1e-5)
     assert_allclose(within, mixture.within, atol=1e-5)

@@ -96,18 +96,18 @@ class Calibration:
 
 
 def temper_of(n_support: int, n_classes: int, within: Array) -> Array:
-    """τ (...) = 0.2 (shots/N)^0.2 / sqrt(within), at most 1; ``within`` (...) as in `Mixture`.
+    """τ (...) = 0.2 shots^0.15 / N^0.2 / sqrt(within), at most 1; ``within`` (...) as in `Mixture`.
 
     Rows of a class are not independent draws from a ball, so both parts are surer than they should be; the less so the
     more examples there are and the farther apart the clusters lie.
 
     Examples
     --------
-    >>> temper_of(5, 5, np.array(0.5)).round(2)
-    np.float64(0.2)
+    >>> temper_of(5, 5, np.array(0.5)).round(2), temper_of(50, 5, np.array(0.5)).round(2)
+    (np.float64(0.2), np.float64(0.29))
     """
     shots = shots_a_class(n_support, n_classes)
-    return np.asarray(np.minimum(0.2 * (shots / n_classes) ** 0.2 / np.sqrt(within), 1.0))
+    return np.asarray(np.minimum(0.2 * shots**0.15 / n_classes**0.2 / np.sqrt(within), 1.0))
 
 
 def temper_beside_graph(n_support: int, n_classes: int, graph_weight: Array) -> Array:
