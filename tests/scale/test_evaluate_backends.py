@@ -72,6 +72,7 @@ def test_ray_and_a_killed_worker(expected, importable_by_workers, tmp_path, monk
     ray = pytest.importorskip("ray")
     from ray.util.joblib import register_ray
 
+    monkeypatch.setattr("builtins.print", print)  # Ray puts its own there, which numba cannot compile
     monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     monkeypatch.setenv("RAY_worker_niceness", "0")  # or its workers starve on a busy machine
     monkeypatch.setattr(protocol, "_ROUND_JOBS", 3)  # two rounds
