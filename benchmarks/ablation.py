@@ -37,11 +37,13 @@ AUTO = PRESETS["auto"]
 # A mixture answers for the classes' shares as well, so without it the softmax keeps the order of the margins.
 VARIANTS: dict[str, dict[str, Any]] = {
     "paper": {},
+    "+ feature_transform='power'": {"feature_transform": "power"},
     **{f"+ {name}={value!r}": {name: value} for name, value in AUTO.items() if name != "calibration"},
     "+ calibration='mixture'": {"calibration": "mixture"},
     "+ calibration='graph', n_neighbors=8": {"calibration": "graph", "n_neighbors": 8},
     "auto": AUTO,
     **{f"− {name}": {k: v for k, v in AUTO.items() if k != name} for name in ("feature_transform", "prior", "lambda2")},
+    "− discriminant (power)": AUTO | {"feature_transform": "power"},
     "− graph (mixture)": AUTO | {"calibration": "mixture"},
     "− graph, neighbours": AUTO | {"calibration": "mixture", "n_neighbors": 0},
     "− graph, mixture (softmax)": AUTO | {"calibration": "softmax"},

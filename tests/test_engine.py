@@ -196,7 +196,7 @@ def test_half_precision_is_widened_wherever_it_stands(of_query, kernel):
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-25, 1e19, 1e30])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("feature_transform", ["cl2n", "power"])
+@pytest.mark.parametrize("feature_transform", ["cl2n", "power", "discriminant"])
 def test_features_of_any_size(scale, dtype, feature_transform):
     support, labels, query, truth = blobs(np.random.default_rng(4), spread=0.5)
     support, query = (scale * support).astype(dtype), (scale * query).astype(dtype)

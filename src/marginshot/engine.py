@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from marginshot._threads import map_in_threads, one_blas_thread
 from marginshot._validation import check_table_tasks, check_task_batch
 from marginshot.calibration import Calibration
+from marginshot.discriminant import DiscriminantTransform, shrink_within_classes
 from marginshot.graph import uses_graph
 from marginshot.kernels.grams import ArrayTasks, TableTasks, kernel_of
 from marginshot.mixture import (
@@ -24,11 +25,11 @@ from marginshot.mixture import (
     needs_mixture,
     share_grams,
 )
+from marginshot.named_transforms import make_transform
 from marginshot.neighbours import check_neighbours, neighbour_weight
 from marginshot.priors import is_estimated, offsets, starting_prior
 from marginshot.settings import Settings
 from marginshot.solvers.continuation import stage_tolerances
-from marginshot.transforms import make_transform
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -62,7 +63,7 @@ def solve_tasks(
     table : array of shape (n_rows, n_features), optional
         With it, ``support`` (n_tasks, n_support) and ``query`` (n_tasks, n_query) are row numbers of this table: no
         task's features are copied before it is solved, and tasks share the table's inner products.
-    feature_transform : {"cl2n", "power", None} or transformer, default="cl2n"
+    feature_transform : {"cl2n", "power", "discriminant", None} or transformer, default="cl2n"
         What is done to the rows of a task, support and query together; see `TransductiveMaxMarginClassifier`.
     n_jobs : int, optional
         Threads; None means 1, −1 all cores.
@@ -124,9 +125,9 @@ def _open_tasks(
     """The checked tasks, of features or of a table's rows, and their labels (T, n)."""
     if table is None:
         support, labels, query = check_task_batch(support, support_labels, query)
-        return ArrayTasks(support, query), labels
+        return ArrayTasks(support, query, labels), labels
     table, support_rows, labels, query_rows = check_table_tasks(table, support, support_labels, query)
-    return TableTasks(table, support_rows, query_rows), labels
+    return TableTasks(table, support_rows, query_rows, labels), labels
 
 
 def _chunks(n_tasks: int) -> Iterator[slice]:
@@ -186,6 +187,8 @@ def _solve_chunk(
     """Scores of the queries (T, m, N), and the gradient norms (T, N, stages) at which the solver stopped."""
     n_support, n_classes = labels.shape[1], len(shares)
     inner, lengths = tasks.inner(chunk, transformer, settings.kernel)
+    if isinstance(transformer, DiscriminantTransform) and not callable(settings.kernel):
+        inner, lengths = shrink_within_classes(inner, lengths, labels, n_classes)
     grams = kernel_of(inner, n_support, settings, n_classes)
     task_shares = np.tile(shares, (len(labels), 1))
     hints, graph_weight = np.zeros((len(labels), grams.shape[1] - n_support, n_classes)), np.zeros(len(labels))

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,7 @@ from marginshot.calibration import Calibration, probabilities_of
 from marginshot.graph import spread_labels
 from marginshot.kernels.functions import KernelFunction, call_kernel
 from marginshot.mixture import find_mixture, keeps_lengths, needs_mixture, sample_rows
+from marginshot.named_transforms import fit_rows, make_transform
 from marginshot.neighbours import NeighbourSmoothing, check_neighbours, neighbour_weight
 from marginshot.objectives.margin import MarginLoss, one_vs_rest
 from marginshot.priors import offsets, starting_prior
@@ -27,7 +28,6 @@ from marginshot.rows import ArrayRows
 from marginshot.settings import PAPER_LAMBDA2, PRESETS, Settings
 from marginshot.solvers.continuation import Path, follow_path, stage_tolerances
 from marginshot.solvers.primal import PrimalPath
-from marginshot.transforms import CentreAndNormalise, make_transform
 
 Array = NDArray[np.float64]
 
@@ -78,10 +78,11 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         How margins become probabilities: Platt scaling on the labelled rows; a softmax of log2(n_classes) · f; jointly
         with a mixture of class clusters; or with this and labels spread over the graph of neighbours. See
         `marginshot.calibration`, and `marginshot.graph` for the last, which needs ``n_neighbors``.
-    feature_transform : {"cl2n", "power", None} or transformer, default="cl2n"
+    feature_transform : {"cl2n", "power", "discriminant", None} or transformer, default="cl2n"
         "cl2n" centres on the mean of labelled and unlabelled rows and scales to unit length; new rows use the stored
-        mean. "power" first shortens long tails, sign(x) |x|^0.75. None leaves the rows as they are; a scikit-learn
-        transformer is cloned and fitted on all rows.
+        mean. "power" first shortens long tails, sign(x) |x|^0.75. "discriminant" also learns from the labels where the
+        middle between the classes lies and what varies within them, see `marginshot.discriminant`. None leaves the rows
+        as they are; a scikit-learn transformer is cloned and fitted on all rows, without labels.
     tol : float, default=3e-4
         The last stage ends when the norm of the gradient in function space, sqrt(gᵀKg), is at most this; the first,
         convex one is solved three times as tightly, those between, which only lead on, ten times as loosely.
@@ -201,7 +202,8 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
             raise ValueError(f'X must be a square kernel matrix with kernel="precomputed"; got shape {X.shape}.')
         self._transformer = None if self.kernel == "precomputed" else make_transform(self.feature_transform)
         check_neighbours(settings, self._transformer)
-        rows = X if self._transformer is None else np.asarray(self._transformer.fit_transform(X))
+        codes = known.codes(len(X))
+        rows, lengths = fit_rows(self._transformer, X, codes)
         self._smoothing = None
         if self.n_neighbors:
             weight = neighbour_weight(len(known.index), len(self.classes_))
@@ -213,9 +215,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
             self._kernel_function = KernelFunction.fitted(settings, rows @ rows.T)
         averaged = None
         if self._smoothing is not None and keeps_lengths(settings, len(self.classes_)):
-            centred = cast(CentreAndNormalise, self._transformer).centred
-            averaged = partial(self._smoothing.average, rows_at=lambda numbers: centred(X[numbers]))
-        codes = known.codes(len(rows))
+            averaged = partial(self._smoothing.average, lengths=lengths)
         score_coef = self._solve(self._kernel_matrix(rows, rows), codes, settings, hints, averaged)
         self.solver_ = "dual"
         # What a new row is compared with: the planes if there are any, else the rows of the expansion.

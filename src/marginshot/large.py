@@ -2,7 +2,7 @@
 
 The kernel matrix of M rows has M² entries; the planes have D. From about a thousand rows on the planes are cheaper,
 and the objective, a sum over rows, is evaluated block by block. Nothing of the size of X is copied, but with
-`n_neighbors`, where the averaged rows are a table of their own.
+`n_neighbors` and with the discriminant transform, where the rows they make are a table of their own.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from marginshot.calibration import Calibration, probabilities_of
+from marginshot.discriminant import DiscriminantTransform
 from marginshot.graph import LabelGraph, spread_labels
 from marginshot.kernels.functions import KernelFunction
 from marginshot.labels import Labelled, encode_labels
 from marginshot.mixture import Mixture, find_mixture, keeps_lengths, needs_mixture, sample_rows
+from marginshot.named_transforms import fit_rows, make_transform
 from marginshot.neighbours import NeighbourSmoothing, check_neighbours, neighbour_weight
 from marginshot.objectives.margin import MarginLoss, one_vs_rest
 from marginshot.passes import QueryPass, RowMap, SupportPass, VariancePass, column_sums
@@ -30,7 +32,7 @@ from marginshot.progress import FitMonitor, warn_interrupted
 from marginshot.rows import ArrayRows, ParquetRows, Rows, strips
 from marginshot.settings import Settings
 from marginshot.solvers.primal import Evaluate, PrimalPath, follow_primal_path
-from marginshot.transforms import CentreAndNormalise, make_transform, widened
+from marginshot.transforms import CentreAndNormalise, widened
 
 if TYPE_CHECKING:
     from marginshot.distributed import DaskRows
@@ -138,21 +140,21 @@ def fit(estimator: Classifier, source: Table, known: Labelled, settings: Setting
 
     Nothing is set if it fails. Ctrl-C leaves the last complete stage; a second one leaves it without transduction.
     """
-    transformer = _fit_transformer(estimator.feature_transform, source)
+    transformer = make_transform(estimator.feature_transform)
     check_neighbours(settings, transformer)
-    rows, row_map, smoothing, kernel_function = source, RowMap(transformer), None, None
+    rows, row_map, lengths = _transform(transformer, source, known, settings)
+    smoothing, kernel_function, averaged = None, None, None
     if settings.n_neighbors:
-        smoothing, rows = _smooth(source, row_map, known, settings)
-        row_map = RowMap()
+        smoothing = NeighbourSmoothing(settings.n_neighbors, neighbour_weight(len(known.index), len(known.classes)))
+        rows = ArrayRows(smoothing.fit_transform(cast(ArrayRows, rows).X))
+        if keeps_lengths(settings, len(known.classes)):
+            averaged = partial(smoothing.average, lengths=lengths)
     graph, hints = spread_labels(smoothing, known.index, known.labels, len(known.classes), settings)
     table, table_map = rows, row_map
     if estimator.kernel != "linear":
         row_map, kernel_function = _approximate_kernel(row_map, rows, known.index, settings, estimator.n_landmarks)
         table, table_map = _keep_kernel_features(rows, row_map)
     monitor = FitMonitor(estimator.verbose, estimator.callback, settings.stages, len(known.classes))
-    averaged = None
-    if smoothing is not None and keeps_lengths(settings, len(known.classes)):
-        averaged = partial(smoothing.average, rows_at=lambda rows: transformer.centred(widened(source.take(rows))))
     solution = _Problem(table, table_map, known, settings, graph, hints, averaged).solve(monitor)
     estimator._forget()
     estimator.__dict__.update(_learned(solution, row_map, kernel_function, known))
@@ -161,7 +163,7 @@ def fit(estimator: Classifier, source: Table, known: Labelled, settings: Setting
         warn_interrupted(settings.stages, solution.path.objective.shape[1], stacklevel=3)
     else:
         estimator._warn_unconverged(solution.path, settings)
-    _set_transduction(estimator, rows, known, hints)
+    _set_transduction(estimator, rows, known, hints, transformed=rows is not source)
 
 
 def _learned(
@@ -205,16 +207,18 @@ def map_blocks(source: Table, of_block: Callable[[Rows], Array], n_columns: int)
     return values
 
 
-def _set_transduction(estimator: Classifier, source: Table, known: Labelled, hints: Array | None) -> None:
-    """Label every row, smoothed already where that is done; on Dask blocks only when asked for, where they are.
+def _set_transduction(
+    estimator: Classifier, source: Table, known: Labelled, hints: Array | None, *, transformed: bool
+) -> None:
+    """Label every row; on Dask blocks only when asked for, where they are.
 
-    ``hints`` (n_rows, n_classes) are the graph's logits, where there is one.
+    ``hints`` (n_rows, n_classes) are the graph's logits, where there is one; ``transformed`` says that the rows are
+    those the planes live among already.
     """
     if not isinstance(source, ArrayRows | ParquetRows):
         estimator.transduction_, estimator.label_distributions_ = source.label(estimator, known)
         return
     n_rows, n_classes = source.shape[0], len(known.classes)
-    smoothed = estimator._smoothing is not None  # then the table's rows are transformed already
     codes = np.empty(n_rows, dtype=np.int32)
     n_bytes = 4 * n_rows * n_classes
     kept = n_bytes <= max(_DISTRIBUTIONS_BYTES, n_rows * source.shape[1] * source.dtype.itemsize // 10)
@@ -224,7 +228,7 @@ def _set_transduction(estimator: Classifier, source: Table, known: Labelled, hin
         for first, strip in strips(block):
             part = slice(start + first, start + first + len(strip))
             rows = widened(strip)
-            if smoothed:
+            if transformed:
                 scores = estimator._scores_of(rows, 0.0 if hints is None else hints[part])
             else:
                 scores = estimator._scores_of(*estimator._transformed(rows))
@@ -241,16 +245,31 @@ def _set_transduction(estimator: Classifier, source: Table, known: Labelled, hin
         estimator.label_distributions_ = distributions  # in single precision
 
 
-def _fit_transformer(feature_transform: Any, source: Table) -> Any:
-    """The transformer, fitted in the pass that also finds rows which are not finite."""
-    transformer = make_transform(feature_transform)
+def _transform(
+    transformer: Any, source: Table, known: Labelled, settings: Settings
+) -> tuple[Table, RowMap, NDArray[np.floating]]:
+    """Fit the transformer: a table, what is to be done to its rows, and the lengths they had if nothing is any more."""
+    if not settings.n_neighbors and not isinstance(transformer, DiscriminantTransform):
+        _fit_transformer(transformer, source)
+        return source, RowMap(transformer), np.ones(0)
+    if not isinstance(source, ArrayRows):
+        raise ValueError(
+            f'feature_transform="discriminant" needs X in memory; got a {type(source).__name__}. Set "power" instead.'
+        )
+    source.accumulate(column_sums)
+    rows, lengths = fit_rows(transformer, widened(source.X), known.codes(source.shape[0]))
+    return ArrayRows(rows), RowMap(), lengths
+
+
+def _fit_transformer(transformer: Any, source: Table) -> None:
+    """Fit a transformer in the pass that also finds rows which are not finite."""
     if isinstance(transformer, CentreAndNormalise):
         (total,) = source.accumulate(partial(column_sums, prepare=transformer.prepare))
         transformer.mean_ = total / source.shape[0]
-        return transformer
+        return
     source.accumulate(column_sums)
     if transformer is None:
-        return None
+        return
     if isinstance(source, ArrayRows):
         transformer.fit(source.X)
     elif isinstance(source, ParquetRows) and hasattr(transformer, "partial_fit"):
@@ -258,18 +277,9 @@ def _fit_transformer(feature_transform: Any, source: Table) -> Any:
             transformer.partial_fit(block)
     else:
         raise ValueError(
-            f"feature_transform={feature_transform!r} cannot be fitted on blocks of a {type(source).__name__}; use "
+            f"feature_transform={transformer!r} cannot be fitted on blocks of a {type(source).__name__}; use "
             '"cl2n" or "power", or transform X yourself and use None.'
         )
-    return transformer
-
-
-def _smooth(
-    source: Table, row_map: RowMap, known: Labelled, settings: Settings
-) -> tuple[NeighbourSmoothing, ArrayRows]:
-    """Rows averaged with their neighbours: a table of its own."""
-    smoothing = NeighbourSmoothing(settings.n_neighbors, neighbour_weight(len(known.index), len(known.classes)))
-    return smoothing, ArrayRows(smoothing.fit_transform(row_map(source.take(np.arange(source.shape[0])))))
 
 
 def _approximate_kernel(

@@ -9,7 +9,6 @@ classes, and their neighbourhoods better ones; with more shots that matters less
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,10 +27,10 @@ LEAST_LENGTH = 1e-5  # of a row, after averaging, that still has a direction
 
 
 def check_neighbours(settings: Settings, transformer: Any) -> None:
-    """Neighbours are searched among rows of unit length, which only "cl2n" and "power" promise."""
+    """Neighbours are searched among rows of unit length, which only "cl2n", "power" and "discriminant" promise."""
     if settings.n_neighbors and not isinstance(transformer, CentreAndNormalise):
         raise ValueError(
-            f'n_neighbors={settings.n_neighbors} needs feature_transform="cl2n" or "power"; set one of the two.'
+            f'n_neighbors={settings.n_neighbors} needs feature_transform="cl2n", "power" or "discriminant"; set one.'
         )
 
 
@@ -142,16 +141,20 @@ class NeighbourSmoothing:
         self.finish.fit(smooth)
         return self._finished(smooth, filled)
 
-    def average(self, chosen: NDArray[np.int64], rows_at: Callable[[NDArray[np.int64]], Array]) -> Array:
+    def average(self, chosen: NDArray[np.int64], lengths: Array) -> Array:
         """Rows ``chosen`` (c,) of `fit`, averaged with the neighbours found, of their own lengths.
 
-        ``rows_at`` gives rows of `fit`, by number, as they were before they were scaled to unit length.
+        ``lengths`` (M,) are those the rows of `fit` had before they were scaled to unit length.
         """
-        averaged = rows_at(chosen)
-        filled, k = self.filled[chosen], self.neighbours.shape[1]
+        own = lengths[self.filled][:, None]
+        averaged = np.zeros((len(chosen), self.rows.shape[1]), dtype=self.rows.dtype)
+        filled = self.filled[chosen]
+        places = (np.cumsum(self.filled) - 1)[chosen[filled]]
+        averaged[filled] = own[places] * self.rows[places]
+        k = self.neighbours.shape[1]
         if k:
-            numbers = np.flatnonzero(self.filled)[self.neighbours[(np.cumsum(self.filled) - 1)[chosen[filled]]]]
-            mean = sum(rows_at(numbers[:, place]) for place in range(k)) / k
+            near = self.neighbours[places]
+            mean = sum(own[near[:, place]] * self.rows[near[:, place]] for place in range(k)) / k
             averaged[filled] = (1.0 - self.weight) * averaged[filled] + self.weight * mean
         return averaged
 

@@ -14,15 +14,16 @@ from numpy.typing import NDArray
 from marginshot._files import atomic_path
 from marginshot.graph import LabelGraph
 from marginshot.kernels.functions import KernelFunction
+from marginshot.named_transforms import make_transform
 from marginshot.neighbours import restore_smoothing
-from marginshot.transforms import CentreAndNormalise, make_transform
+from marginshot.transforms import CentreAndNormalise
 
 if TYPE_CHECKING:
     from marginshot.estimators import TransductiveMaxMarginClassifier
 
 Estimator = TypeVar("Estimator", bound="TransductiveMaxMarginClassifier")
 
-FORMAT = "marginshot-classifier-4"
+FORMAT = "marginshot-classifier-5"
 
 
 def save(estimator: TransductiveMaxMarginClassifier, path: str | os.PathLike[str]) -> None:
@@ -68,7 +69,8 @@ def _arrays(estimator: TransductiveMaxMarginClassifier) -> dict[str, Any]:
         arrays["rows"] = estimator._rows
         arrays["gamma"] = np.asarray(estimator._kernel_function.gamma)
     if isinstance(estimator._transformer, CentreAndNormalise):
-        arrays["mean"] = estimator._transformer.mean_
+        for name in estimator._transformer.learned:
+            arrays[f"transform_{name}"] = getattr(estimator._transformer, name)
     if estimator._smoothing is not None:
         arrays["neighbour_weight"] = np.array(estimator._smoothing.weight)
         arrays["neighbour_rows"] = estimator._smoothing.rows
@@ -121,9 +123,10 @@ def _restore(estimator: Estimator, header: dict[str, Any], arrays: dict[str, NDA
             estimator.kernel, arrays["gamma"], estimator.degree, estimator.coef0
         )
     estimator._transformer = None
-    if "mean" in arrays:
+    if "transform_mean_" in arrays:
         estimator._transformer = make_transform(estimator.feature_transform)
-        estimator._transformer.mean_ = arrays["mean"]
+        for name in estimator._transformer.learned:
+            setattr(estimator._transformer, name, arrays[f"transform_{name}"])
     estimator._smoothing = None
     if "neighbour_rows" in arrays:
         estimator._smoothing = restore_smoothing(

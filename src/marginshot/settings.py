@@ -21,7 +21,7 @@ PAPER_LAMBDA2 = (0.0, 1e-5, 1e-3, 0.1, 1.0)
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {},
     "auto": {
-        "feature_transform": "power",
+        "feature_transform": "discriminant",
         "n_neighbors": 8,
         "prior": "estimate",
         "lambda2": "auto",
@@ -59,7 +59,7 @@ class Settings:
         Constant of "poly".
     n_neighbors : int, default=0
         Neighbours each row is averaged with before the planes are fitted; 0 leaves the rows alone. See
-        `marginshot.neighbours`. Needs the transform "cl2n" or "power".
+        `marginshot.neighbours`. Needs the transform "cl2n", "power" or "discriminant".
     calibration : {"platt", "softmax", "mixture", "graph"}, default="platt"
         How scores become probabilities: Platt scaling on the support; a softmax of log2(N) · f; or a softmax of f and
         the logits of a mixture together, which answers all classes jointly; or of these and of labels spread over the

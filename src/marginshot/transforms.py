@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, TransformerMixin
 
 Array = NDArray[np.floating]
 #: Where the origin is put before the rows of a task are scaled to unit length: the mean of support and query together,
@@ -15,8 +15,6 @@ Centre = Literal["task", "support", "none"] | NDArray[Any] | tuple[float, ...]
 
 # Keeps the square root's slope finite at zero, as in the code published with the power transform's paper.
 _POWER_OFFSET = 1e-6
-# Powers of the features under each name of a transform.
-_NAMED = {"cl2n": 1.0, "power": 0.75}
 
 
 class CentreAndNormalise(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -41,6 +39,8 @@ class CentreAndNormalise(TransformerMixin, BaseEstimator):  # type: ignore[misc]
            [ 1.,  0.]])
     """
 
+    learned: ClassVar[tuple[str, ...]] = ("mean_",)  # what `fit` sets, by which a fitted one is restored
+
     def __init__(self, power: float = 1.0) -> None:
         self.power = power
 
@@ -51,12 +51,16 @@ class CentreAndNormalise(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def transform(self, X: Array) -> Array:
         """Centred rows of unit length, (n_rows, n_features)."""
-        return _scale_in_place(self.centred(X), rounding_length(self.mean_.astype(X.dtype)))
+        return self.unit_rows(X)[0]
 
-    def centred(self, X: Array) -> Array:
-        """The same before they are scaled to unit length: a new array."""
-        centred: Array = self.prepare(X) - self.mean_.astype(X.dtype)
-        return centred
+    def unit_rows(self, X: Array) -> tuple[Array, Array]:
+        """The same, and the lengths (n_rows,) they had before."""
+        mean = self.mean_.astype(X.dtype)
+        return scale_to_unit_length(self.prepare(X) - mean, rounding_length(mean))
+
+    def fit_unit_rows(self, X: Array, codes: NDArray[np.int64]) -> tuple[Array, Array]:
+        """The same of the rows of `fit`; ``codes`` (n_rows,) are class indices, which say nothing here."""
+        return self.fit(X).unit_rows(X)
 
     def prepare(self, X: Array) -> Array:
         """What is done to each row by itself, (..., n_features), before the mean is subtracted."""
@@ -69,7 +73,7 @@ class CentreAndNormalise(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             size = root * np.sqrt(root)
         else:
             size **= self.power
-        return _scale_in_place(np.copysign(size, rows), 0.0)
+        return scale_to_unit_length(np.copysign(size, rows), 0.0)[0]
 
 
 def widened(rows: Array) -> Array:
@@ -83,22 +87,9 @@ def rounding_length(mean: Array) -> Array:
     return np.asarray(4.0 * np.finfo(mean.dtype).eps * size)
 
 
-def make_transform(transform: Any) -> Any:
-    """The transformer meant by ``feature_transform``: a name, None, or an unfitted transformer, which is cloned."""
-    if transform is None:
-        return None
-    if isinstance(transform, str) and transform in _NAMED:
-        return CentreAndNormalise(_NAMED[transform])
-    if hasattr(transform, "fit") and hasattr(transform, "transform"):
-        return clone(transform)
-    raise ValueError(
-        f'feature_transform must be "cl2n", "power", None or a transformer with fit and transform; got {transform!r}.'
-    )
-
-
 def l2_normalize(rows: Array) -> Array:
     """Scale each row (..., D) to unit length; a row of zeros stays zeros."""
-    return _scale_in_place(rows.copy(), 0.0)
+    return scale_to_unit_length(rows.copy(), 0.0)[0]
 
 
 def centre_and_normalize(support: Array, query: Array, centre: Centre) -> tuple[Array, Array]:
@@ -118,7 +109,7 @@ def centre_and_normalize(support: Array, query: Array, centre: Centre) -> tuple[
     if origin is None:
         return l2_normalize(support), l2_normalize(query)
     least = rounding_length(origin)
-    return _scale_in_place(support - origin, least), _scale_in_place(query - origin, least)
+    return scale_to_unit_length(support - origin, least)[0], scale_to_unit_length(query - origin, least)[0]
 
 
 def power_transform(rows: Array, power: float) -> Array:
@@ -152,8 +143,11 @@ def _origin(support: Array, query: Array, centre: Centre) -> Array | None:
     return vector.reshape(1, 1, -1)
 
 
-def _scale_in_place(rows: Array, least: Array | float) -> Array:
-    """Scale each row (..., D) to unit length, or to zero where it is no longer than ``least``, (...) or a number."""
+def scale_to_unit_length(rows: Array, least: Array | float) -> tuple[Array, Array]:
+    """Scale each row (..., D) to unit length in place, or to zero where no longer than ``least``, (...) or a number.
+
+    Returns the rows, and the lengths (...) they had, up to a common factor where those are extreme.
+    """
     lengths = np.sqrt(np.einsum("...d,...d->...", rows, rows))
     if is_extreme(lengths.max(initial=0.0)):
         # A common factor changes no direction.
@@ -165,7 +159,7 @@ def _scale_in_place(rows: Array, least: Array | float) -> Array:
     scale = np.zeros_like(lengths)
     np.divide(1.0, lengths, out=scale, where=lengths > least)
     rows *= scale[..., None]
-    return rows
+    return rows, lengths
 
 
 def is_extreme(size: Any) -> Any:

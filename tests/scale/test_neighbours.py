@@ -151,7 +151,7 @@ def test_rows_of_their_own_lengths_are_averaged_alike_one_by_one_and_compiled():
     smoothing = NeighbourSmoothing(5, 0.3)
     smoothing.fit_transform(rows)
     chosen = np.array([3, 7, 59, 20])
-    one_by_one = smoothing.average(chosen, lambda numbers: centred[numbers])
+    one_by_one = smoothing.average(chosen, lengths)
     assert_array_equal(one_by_one[1], 0.0)
     nearest = np.argsort(-(rows[3] @ rows.T))[1:6]
     assert_allclose(one_by_one[0], 0.7 * centred[3] + 0.3 * centred[nearest].mean(axis=0))

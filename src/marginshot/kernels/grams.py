@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from marginshot._threads import map_in_threads
 from marginshot.kernels.functions import KernelFunction, call_kernel
+from marginshot.named_transforms import fit_rows
 from marginshot.neighbours import neighbour_weight
 from marginshot.settings import Kernel, Settings
 from marginshot.transforms import CentreAndNormalise, is_extreme, rounding_length, widened
@@ -22,19 +23,23 @@ SHARED_ROWS = 4096  # rows of a table whose inner products are kept: 64 MB
 _BLOCK = 256  # rows whose inner products a thread computes at once
 
 
-def inner_products(support: Array, query: Array, transformer: Any, kernel: Kernel) -> tuple[Grams, Grams]:
+def inner_products(
+    support: Array, query: Array, labels: NDArray[np.int64], transformer: Any, kernel: Kernel
+) -> tuple[Grams, Grams]:
     """Inner products (T, M, M) of the transformed rows of tasks, ``support`` (T, n, D) first, then ``query`` (T, m, D).
 
-    A callable kernel takes their place. Beside them the lengths (T, M) of the centred rows before they became unit
+    Of `DiscriminantTransform` only what it shares with `CentreAndNormalise` is done; the rest is done to what is
+    returned. A callable kernel takes their place, of rows transformed all through, the support's by ``labels`` (T, n).
+    Beside them the lengths (T, M) of the centred rows before they became unit
     rows, 1 where nothing scales them.
     """
     support, query = widened(support), widened(query)
     if callable(kernel):
-        rows = _transformed_rows(support, query, transformer)
+        rows = _transformed_rows(support, query, labels, transformer)
         return _with_lengths(np.stack([call_kernel(kernel, task, task) for task in rows]).astype(np.float32))
     if isinstance(transformer, CentreAndNormalise):
         return _unit_inner_products(transformer.prepare(support), transformer.prepare(query))
-    single = _transformed_rows(support, query, transformer).astype(np.float32)
+    single = _transformed_rows(support, query, labels, transformer).astype(np.float32)
     return _with_lengths(single @ single.transpose(0, 2, 1))
 
 
@@ -43,14 +48,14 @@ def _with_lengths(inner: Grams) -> tuple[Grams, Grams]:
 
 
 class ArrayTasks:
-    """Tasks whose features are given: ``support`` (T, n, D) and ``query`` (T, m, D)."""
+    """Tasks whose features are given: ``support`` (T, n, D) with ``labels`` (T, n), and ``query`` (T, m, D)."""
 
-    def __init__(self, support: Array, query: Array) -> None:
-        self.support, self.query = support, query
+    def __init__(self, support: Array, query: Array, labels: NDArray[np.int64]) -> None:
+        self.support, self.query, self.labels = support, query, labels
 
     def inner(self, tasks: slice, transformer: Any, kernel: Kernel) -> tuple[Grams, Grams]:
         """`inner_products` of some tasks."""
-        return inner_products(self.support[tasks], self.query[tasks], transformer, kernel)
+        return inner_products(self.support[tasks], self.query[tasks], self.labels[tasks], transformer, kernel)
 
 
 class TableTasks:
@@ -59,8 +64,8 @@ class TableTasks:
     Tasks over a table share its inner products. Up to `SHARED_ROWS` rows they are computed once and looked up.
     """
 
-    def __init__(self, table: Array, support: Rows, query: Rows) -> None:
-        self.table, self.support, self.query = table, support, query
+    def __init__(self, table: Array, support: Rows, query: Rows, labels: NDArray[np.int64]) -> None:
+        self.table, self.support, self.query, self.labels = table, support, query, labels
         self._inner: Grams | None = None
 
     def share(self, transformer: Any, n_jobs: int | None = None) -> None:
@@ -88,15 +93,15 @@ class TableTasks:
 
     def inner(self, tasks: slice, transformer: Any, kernel: Kernel) -> tuple[Grams, Grams]:
         """`inner_products` of some tasks."""
-        support, query = self.support[tasks], self.query[tasks]
+        support, query, labels = self.support[tasks], self.query[tasks], self.labels[tasks]
         if callable(kernel) or not isinstance(transformer, CentreAndNormalise):
-            return inner_products(self.table[support], self.table[query], transformer, kernel)
+            return inner_products(self.table[support], self.table[query], labels, transformer, kernel)
         inner, lengths = self._unit_inner_products(np.concatenate((support, query), axis=1))
         # A row much nearer to the task's mean than another: what is shared is too coarse to tell its direction.
         coarse = (np.einsum("tii->ti", inner) == 0).any(axis=1)
         if coarse.any():
             inner[coarse], lengths[coarse] = inner_products(
-                self.table[support[coarse]], self.table[query[coarse]], transformer, kernel
+                self.table[support[coarse]], self.table[query[coarse]], labels[coarse], transformer, kernel
             )
         return inner, lengths
 
@@ -135,11 +140,13 @@ def kernel_of(inner: Grams, n_support: int, settings: Settings, n_classes: int) 
     return KernelFunction.fitted(settings, inner)(inner, squares, squares).astype(np.float32, copy=False)
 
 
-def _transformed_rows(support: Array, query: Array, transformer: Any) -> Array:
+def _transformed_rows(support: Array, query: Array, labels: NDArray[np.int64], transformer: Any) -> Array:
     rows = np.concatenate((support, query), axis=1)
     if transformer is None:
         return rows
-    return np.stack([clone(transformer).fit_transform(task) for task in rows])
+    codes = np.full(rows.shape[:2], -1)
+    codes[:, : labels.shape[1]] = labels
+    return np.stack([fit_rows(clone(transformer), task, known)[0] for task, known in zip(rows, codes, strict=True)])
 
 
 def _unit_inner_products(support: Array, query: Array) -> tuple[Grams, Grams]:

@@ -74,8 +74,9 @@ class FSTMMCEstimatedPrior(FSTMMC):
 class FSTMMCAuto(FSTMMC):
     """FS-TMMC in the preset "auto", for unbalanced or many classes and unknown encoders. Transductive.
 
-    Not in the paper: features to the power 0.75, neighbours inside the kernel, class shares and joint answers from a
-    mixture and from labels spread over the graph of neighbours, a last λ2 of min(1, 5/N).
+    Not in the paper: features to the power 0.75, what varies within the classes shrunk, neighbours inside the kernel,
+    class shares and joint answers from a mixture and from labels spread over the graph of neighbours, a last λ2 of
+    min(1, 5/N).
     """
 
     name: ClassVar[str] = "fs-tmmc-auto"
