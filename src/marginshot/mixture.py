@@ -57,8 +57,8 @@ HINTS_IN_EVIDENCE = 0.5  # weight of the hints when hypotheses are compared: nei
 # asked for it is long: planes that believe in equal shares answer unequal ones fairly well.
 HEAD_START = 1.0
 HEAD_START_OF_SHARES_ALONE = 6.0
-# One nat in so many dimensions, and more with their square: rows are no balls, and many dimensions make a wrong
-# division seem surer.
+# One nat in so many dimensions, and more in more: rows are no balls, and many dimensions make a wrong division seem
+# surer.
 DIMENSIONS_OF_A_NAT = 36.0
 FEW_CLASSES = 4  # up to which shares are estimated among rows of their own lengths
 NEIGHBOURS = 8  # that rows are averaged with before their shares are estimated
@@ -230,7 +230,7 @@ def fit_mixture(
     if not task.n_query:
         return found
     m, equal, clustered = task.n_query, found, clustered | task.labels_are_clustered()
-    lead_of_equal = np.maximum(lead, (task.dimensions / DIMENSIONS_OF_A_NAT) ** 2) * (n_classes - 1)
+    lead_of_equal = np.maximum(lead, (task.dimensions / DIMENSIONS_OF_A_NAT) ** 1.5) * (n_classes - 1)
     evidence = evidence + n_classes * gammaln(m / n_classes + 1.0) - gammaln(m + 1.0) + lead_of_equal
     alpha = concentration_of(task.n_support, n_classes)
     prior_of_counts = gammaln(n_classes * alpha) - gammaln(m + n_classes * alpha) - n_classes * gammaln(alpha)

@@ -332,7 +332,7 @@ def fit_mixtures(
             other, other_within, seen = _alternate(
                 gram, spread, known, hints[task], nothing, concentration, answers, other_logits, other_found
             )
-            head_start = max(lead, (spread[1] / DIMENSIONS_OF_A_NAT) ** 2)
+            head_start = max(lead, (spread[1] / DIMENSIONS_OF_A_NAT) ** 1.5)
             other += _evidence_of_counts(other_found, n_query, concentration, head_start)
             clustered = clustered or seen
             if other > evidence:
