@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax
 
-from marginshot.mixture import concentration_of, fit_mixture, spread
+from marginshot.mixture import fit_mixture, phantoms, spread
 from marginshot.mixture_compiled import fit_mixtures
 
 
@@ -113,8 +113,8 @@ def test_the_compiled_twin_agrees(counts, shots, dimensions, estimate, hinted):
     mixture = fit_mixture(grams, labels, None if estimate else shares, n_classes, hints=hints)
     logits, found, within = np.empty((*grams.shape[:2], n_classes)), np.empty((4, n_classes)), np.empty(4)
     by_class = np.ascontiguousarray(hints.transpose(0, 2, 1))
-    concentration = concentration_of(labels.shape[1], shares.shape[1])
-    fit_mixtures(grams, labels, by_class, shares, estimate, 0.0, concentration, logits, found, within)
+    phantom = phantoms(labels.shape[1], shares.shape[1])
+    fit_mixtures(grams, labels, by_class, shares, estimate, 0.0, phantom, logits, found, within)
     assert_allclose(logits, mixture.logits(grams), atol=2e-3)
     assert_allclose(found, mixture.shares, atol=1e-5)
     assert_allclose(within, mixture.within, atol=1e-5)

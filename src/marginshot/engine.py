@@ -17,14 +17,7 @@ from marginshot.calibration import Calibration
 from marginshot.discriminant import DiscriminantTransform, shrink_within_classes
 from marginshot.graph import uses_graph
 from marginshot.kernels.grams import ArrayTasks, TableTasks, kernel_of
-from marginshot.mixture import (
-    answers_elsewhere,
-    concentration_of,
-    head_start,
-    keeps_lengths,
-    needs_mixture,
-    share_grams,
-)
+from marginshot.mixture import answers_elsewhere, head_start, keeps_lengths, needs_mixture, phantoms, share_grams
 from marginshot.named_transforms import make_transform
 from marginshot.neighbours import check_neighbours, neighbour_weight
 from marginshot.priors import is_estimated, offsets, starting_prior
@@ -297,8 +290,8 @@ def _fit_mixtures(
     logits, found = np.empty((*grams.shape[:2], task_shares.shape[1])), np.empty_like(task_shares)
     within = np.empty(len(grams))
     by_class = np.ascontiguousarray(hints.transpose(0, 2, 1))
-    concentration = concentration_of(labels.shape[1], task_shares.shape[1])
-    fit_mixtures(grams, labels, by_class, task_shares, estimate, lead, concentration, logits, found, within)
+    phantom = phantoms(labels.shape[1], task_shares.shape[1])
+    fit_mixtures(grams, labels, by_class, task_shares, estimate, lead, phantom, logits, found, within)
     return logits, found, within
 
 

@@ -112,9 +112,14 @@ def chooses_primal(estimator: Classifier, source: Table, n_classes: int) -> bool
     possible = estimator.kernel in ("linear", "rbf", "poly") if isinstance(estimator.kernel, str) else False
     blocks_only = not isinstance(source, ArrayRows)
     if blocks_only and estimator.n_neighbors:
+        instead = ["n_neighbors=0"]
+        if estimator.calibration == "graph":
+            instead.append('calibration="mixture"')
+        if estimator.feature_transform == "discriminant":
+            instead.append('feature_transform="power"')
         raise ValueError(
-            f"n_neighbors={estimator.n_neighbors} needs X in memory; got a {type(source).__name__}. Set n_neighbors=0"
-            + (', and calibration="mixture".' if estimator.calibration == "graph" else ".")
+            f"n_neighbors={estimator.n_neighbors} needs X in memory; got a {type(source).__name__}. "
+            f"Set {', '.join(instead)}."
         )
     if estimator.solver == "primal" or blocks_only:
         if not possible:

@@ -14,7 +14,7 @@ The sharpness follows from the task. Balls of variance v in d dimensions have β
 the sharpness: a soft start, like the growing query weight of the planes, ends less often in a poor division.
 
 The class shares are given, or one of two hypotheses is chosen by its evidence (`fit_mixture`): all classes are equally
-large, or their shares come from a Dirichlet. A centre made of few rows fits these too
+large, or any division of the queries among them is as likely as any other. A centre made of few rows fits these too
 well, the more so the more dimensions there are; so the evidence takes a quarter of the variance with each row left out
 of the centre it is compared with, and where neither queries nor labelled rows show clusters, shares stay equal.
 
@@ -204,8 +204,8 @@ def fit_mixture(
         Classes of the support.
     shares : ndarray of shape (..., N) or None
         The classes' shares of the queries, which the answers then keep to. None lets the evidence decide between equal
-        shares, under which all divisions into N equal parts are equally likely, and unknown ones, drawn from a
-        Dirichlet (`concentration_of`). Unknown shares are sought from two starts, for alternation only finds what is
+        shares, under which all divisions into N equal parts are equally likely, and unknown ones, under which all
+        counts are (a flat Dirichlet). Unknown shares are sought from two starts, for alternation only finds what is
         near: from the support, and from all queries in one class, where a task is at home that hardly has any queries
         of the others. Where there are no clusters, nothing can speak against equal shares.
     n_classes : int
@@ -232,11 +232,10 @@ def fit_mixture(
     m, equal, clustered = task.n_query, found, clustered | task.labels_are_clustered()
     lead_of_equal = np.maximum(lead, (task.dimensions / DIMENSIONS_OF_A_NAT) ** 1.5) * (n_classes - 1)
     evidence = evidence + n_classes * gammaln(m / n_classes + 1.0) - gammaln(m + 1.0) + lead_of_equal
-    alpha = concentration_of(task.n_support, n_classes)
-    prior_of_counts = gammaln(n_classes * alpha) - gammaln(m + n_classes * alpha) - n_classes * gammaln(alpha)
     for start in (task.unanswered, task.all_in_one_class()):
-        free, evidence_of_free, seen = task.alternate(_count_with(alpha), start)
-        evidence_of_free = evidence_of_free + prior_of_counts + gammaln(m * free.shares + alpha).sum(axis=-1)
+        free, evidence_of_free, seen = task.alternate(_count_with(phantoms(task.n_support, n_classes)), start)
+        counts = gammaln(m * free.shares + 1.0).sum(axis=-1)
+        evidence_of_free = evidence_of_free + gammaln(n_classes) - gammaln(m + n_classes) + counts
         better = evidence_of_free > evidence
         found, evidence = _choose(better, free, found), np.where(better, evidence_of_free, evidence)
         clustered = clustered | seen
@@ -376,23 +375,24 @@ def _keep_to(shares: Array) -> ShareRule:
     return rule
 
 
-def _count_with(concentration: float) -> ShareRule:
-    """Shares under a Dirichlet: exp E[log π] is close to the count plus its concentration less a half."""
+def _count_with(phantom: float) -> ShareRule:
+    """Shares under a flat Dirichlet: exp E[log π] is close to the count and some ``phantom`` queries."""
 
     def rule(answers: Array, log_shares: Array) -> Array:
-        return np.log(answers.sum(axis=-2) + (concentration - 0.5))
+        return np.log(answers.sum(axis=-2) + phantom)
 
     return rule
 
 
-def concentration_of(n_support: int, n_classes: int) -> float:
-    """Of the Dirichlet over unknown shares: flat with one label a class, towards Jeffreys' with more.
+def phantoms(n_support: int, n_classes: int) -> float:
+    """Queries that every class is taken to have besides those found, 1/2 over the labels a class.
 
-    The surer the centres, the sooner a class to which hardly any query goes is one of which there are none.
+    A half is what a flat Dirichlet says. But the surer the centres, the sooner a class to which hardly any query goes
+    is one of which there are none.
 
     Examples
     --------
-    >>> concentration_of(5, 5), concentration_of(50, 5)
-    (1.0, 0.55)
+    >>> phantoms(5, 5), phantoms(50, 5)
+    (0.5, 0.05)
     """
-    return 0.5 + 0.5 / shots_a_class(n_support, n_classes)
+    return 0.5 / shots_a_class(n_support, n_classes)

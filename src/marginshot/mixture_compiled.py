@@ -60,7 +60,7 @@ def _spread(gram: Gram, n_support: int) -> tuple[float, float, float]:
 
 
 @leaf
-def _weigh_classes(likelihood: Array, shares: Array, concentration: float, answers: Array, factors: Array) -> None:
+def _weigh_classes(likelihood: Array, shares: Array, phantom: float, answers: Array, factors: Array) -> None:
     """Better factors (N,) on the classes' likelihoods (N, m): the answers keep to ``shares``, where there are any."""
     n_classes, n_query = likelihood.shape
     for _ in range(SHARE_STEPS):
@@ -70,7 +70,7 @@ def _weigh_classes(likelihood: Array, shares: Array, concentration: float, answe
             if shares.size:
                 factors[c] *= max(shares[c], LEAST_SHARE) / max(count / n_query, LEAST_SHARE)
             else:
-                factors[c] = count + (concentration - 0.5)
+                factors[c] = count + phantom
 
 
 @leaf
@@ -96,14 +96,14 @@ def _alternate(
     labels: NDArray[np.int64],
     hints: Array,
     shares: Array,
-    concentration: float,
+    phantom: float,
     answers: Array,
     logits: Array,
     found: Array,
 ) -> tuple[float, float, bool]:
     """Write logits (M, N) and shares (N,) after the last round, starting from ``answers`` (N, m), which are changed.
 
-    ``hints`` (N, m) stand beside the likelihoods of the queries; ``concentration`` where there are no ``shares``.
+    ``hints`` (N, m) stand beside the likelihoods of the queries; ``phantom`` ones are added where no ``shares`` are.
 
     Returns the evidence but for that of the counts, the share of the variance within the classes, and whether there are
     clusters.
@@ -124,7 +124,7 @@ def _alternate(
             _scale(centres[c], products[c], beta, scaled[c])
         if n_query:
             _exponentiate(scaled[:, n_support:], hints, likelihood)
-            _weigh_classes(likelihood, shares, concentration, answers, factors)
+            _weigh_classes(likelihood, shares, phantom, answers, factors)
             _answer(likelihood, factors, answers)
     of_support, of_queries = _left_out(gram, n_support, weights, sizes, centres, products)
     share = min(max((of_support + of_queries) / total, LEAST_WITHIN), MOST_LEFT_OUT) if variance > 0.0 else FIRST_WITHIN
@@ -278,13 +278,13 @@ def _put_into_one_class(gram: Gram, labels: NDArray[np.int64], answers: Array) -
 
 
 @leaf
-def _evidence_of_counts(shares: Array, n_query: int, alpha: float, lead: float) -> float:
-    """What the counts say for unequal classes: a Dirichlet against equal parts, less their head start."""
+def _evidence_of_counts(shares: Array, n_query: int, lead: float) -> float:
+    """What the counts say for unequal classes: flat Dirichlet against equal parts, less their head start."""
     n_classes = shares.shape[0]
-    value = math.lgamma(n_classes * alpha) - math.lgamma(n_query + n_classes * alpha) + math.lgamma(n_query + 1.0)
-    value -= lead * (n_classes - 1.0) + n_classes * math.lgamma(alpha)
+    value = math.lgamma(n_classes) - math.lgamma(n_query + n_classes) + math.lgamma(n_query + 1.0)
+    value -= lead * (n_classes - 1.0)
     for c in range(n_classes):
-        value += math.lgamma(n_query * shares[c] + alpha) - math.lgamma(n_query / n_classes + 1.0)
+        value += math.lgamma(n_query * shares[c] + 1.0) - math.lgamma(n_query / n_classes + 1.0)
     return value
 
 
@@ -296,7 +296,7 @@ def fit_mixtures(
     shares: Array,
     estimate: bool,
     lead: float,
-    concentration: float,
+    phantom: float,
     logits: Array,
     found: Array,
     within: Array,
@@ -305,7 +305,7 @@ def fit_mixtures(
 
     ``grams`` (T, M, M), support rows first; ``labels`` (T, n); ``hints`` (T, N, m), zero where there
     are none; ``shares`` (T, N), uniform where they are estimated;
-    ``lead``, the least head start of equal shares; ``concentration`` of the Dirichlet over unknown ones.
+    ``lead``, the least head start of equal shares; ``phantom``, what every count of an unknown share is raised by.
     Written in place: ``logits`` (T, M, N); ``found`` (T, N), the shares given or estimated; ``within`` (T,).
     """
     n_classes, n_query = found.shape[1], grams.shape[1] - labels.shape[1]
@@ -317,7 +317,7 @@ def fit_mixtures(
         spread = _spread(gram, known.shape[0])
         answers[:] = 0.0
         evidence, within[task], clustered = _alternate(
-            gram, spread, known, hints[task], shares[task], concentration, answers, logits[task], found[task]
+            gram, spread, known, hints[task], shares[task], phantom, answers, logits[task], found[task]
         )
         if not estimate:
             found[task] = shares[task]
@@ -330,10 +330,10 @@ def fit_mixtures(
             else:
                 _put_into_one_class(gram, known, answers)
             other, other_within, seen = _alternate(
-                gram, spread, known, hints[task], nothing, concentration, answers, other_logits, other_found
+                gram, spread, known, hints[task], nothing, phantom, answers, other_logits, other_found
             )
             head_start = max(lead, (spread[1] / DIMENSIONS_OF_A_NAT) ** 1.5)
-            other += _evidence_of_counts(other_found, n_query, concentration, head_start)
+            other += _evidence_of_counts(other_found, n_query, head_start)
             clustered = clustered or seen
             if other > evidence:
                 logits[task], found[task], within[task], evidence = other_logits, other_found, other_within, other

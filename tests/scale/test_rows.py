@@ -203,5 +203,5 @@ def test_a_kernel_matrix_of_blocks_is_refused(task, tmp_path):
         fit(source, y, kernel="precomputed")
     with pytest.raises(ValueError, match="n_neighbors=3 needs X in memory; got a ParquetRows"):
         fit(source, y, n_neighbors=3)
-    with pytest.raises(ValueError, match='Set n_neighbors=0, and calibration="mixture"'):
-        fit(source, y, n_neighbors=3, calibration="graph")
+    with pytest.raises(ValueError, match='Set n_neighbors=0, calibration="mixture", feature_transform="power"'):
+        fit(source, y, n_neighbors=3, calibration="graph", feature_transform="discriminant")

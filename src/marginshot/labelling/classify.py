@@ -24,7 +24,9 @@ CLOSE_RATIO = 0.5
 def make_classifier(n_rows: int) -> TransductiveMaxMarginClassifier:
     """The classifier of all labelling: real folders are unbalanced and have many classes, hence the preset."""
     if not search_is_fast(n_rows):
-        return TransductiveMaxMarginClassifier.from_preset("auto", n_neighbors=0, calibration="mixture")
+        return TransductiveMaxMarginClassifier.from_preset(
+            "auto", n_neighbors=0, calibration="mixture", feature_transform="power"
+        )
     return TransductiveMaxMarginClassifier.from_preset("auto")
 
 
