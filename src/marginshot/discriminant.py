@@ -156,7 +156,8 @@ def shrink_within_classes(
     dimensions = np.maximum(spread(inner)[1], 1.0)
     expected = np.where(spread_out, PRIOR_ROWS * total / ((n_support - n_classes) * dimensions), 1.0)
     ridge = within + expected.astype(np.float32)[:, None, None] * np.eye(n_support, dtype=np.float32)
-    weights = np.linalg.solve(ridge, between.transpose(0, 2, 1))
+    # Never ill-conditioned, and n columns are fewer than the M of the right-hand side.
+    weights = np.linalg.inv(ridge) @ between.transpose(0, 2, 1)
     seen = np.einsum("tij,tji->t", weights[:, :, :n_support], differences) / (n_support - n_classes)
     shrunk = inner - between @ weights
     stretching = differences * (_stretch(seen) - 1.0).astype(np.float32)[:, None, None]
@@ -173,7 +174,8 @@ def _recentre(inner: Grams, lengths: Grams, averaging: Array, toward: float) -> 
     n_tasks, n_rows = lengths.shape
     weights = np.full((n_tasks, n_rows), (1.0 - toward) / n_rows, dtype=np.float32)
     weights[:, : averaging.shape[2]] += toward * averaging.mean(axis=1)
-    centred = inner * lengths[:, :, None] * lengths[:, None, :]
+    centred = inner * lengths[:, :, None]
+    centred *= lengths[:, None, :]
     shift = np.einsum("tij,tj->ti", centred, weights)
     shift -= 0.5 * np.einsum("ti,ti->t", shift, weights)[:, None]
     centred -= shift[:, :, None]
