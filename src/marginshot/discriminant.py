@@ -28,8 +28,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.mixture import spread
-from marginshot.transforms import CentreAndNormalise, rounding_length, scale_to_unit_length
+from marginshot.mixture import evenly, spread
+from marginshot.transforms import CentreAndNormalise, class_means, scale_inner_products, scale_to_unit_length
 
 Array = NDArray[np.floating]
 Grams = NDArray[np.float32]
@@ -86,27 +86,23 @@ class DiscriminantTransform(CentreAndNormalise):
         prepared = self.prepare(X)
         self.mean_ = prepared.mean(axis=0, dtype=np.float64)
         if len(support):
-            class_means = _class_means(prepared[support], labels)
-            toward = _toward_class_means(len(support), len(class_means))
-            self.mean_ = self.mean_ + toward * (class_means.mean(axis=0) - self.mean_)
-        rows, lengths = self._centred_unit_rows(prepared)
+            means = class_means(prepared[support], labels)
+            toward = _toward_class_means(len(support), len(means))
+            self.mean_ = self.mean_ + toward * (means.mean(axis=0) - self.mean_)
+        rows, lengths = self._seen_from_mean(prepared)
         stretch = self._fit_directions(rows, support, labels)
         rows = self._shrink(rows)
         if stretch > 1.0:
-            about = _class_means(rows[support], labels).astype(rows.dtype)[labels]
+            about = class_means(rows[support], labels).astype(rows.dtype)[labels]
             rows[support] = about + stretch * (rows[support] - about)
         rows, shorter = scale_to_unit_length(rows, 0.0)
         return rows, lengths * shorter
 
     def unit_rows(self, X: Array) -> tuple[Array, Array]:
         """Later rows of unit length (n_rows, n_features), and their lengths (n_rows,) before."""
-        rows, lengths = self._centred_unit_rows(self.prepare(X))
+        rows, lengths = super().unit_rows(X)
         rows, shorter = scale_to_unit_length(self._shrink(rows), 0.0)
         return rows, lengths * shorter
-
-    def _centred_unit_rows(self, prepared: Array) -> tuple[Array, Array]:
-        mean = self.mean_.astype(prepared.dtype)
-        return scale_to_unit_length(prepared - mean, rounding_length(mean))
 
     def _fit_directions(self, rows: Array, support: NDArray[np.int64], labels: NDArray[np.int64]) -> float:
         """Set what is shrunk, from unit ``rows``; returns by how much labelled rows are to be stretched."""
@@ -114,13 +110,13 @@ class DiscriminantTransform(CentreAndNormalise):
         n_classes = int(labels.max(initial=-1)) + 1
         if len(labels) <= n_classes:
             return 1.0
-        differences = rows[support] - _class_means(rows[support], labels)[labels]
-        chosen = _spread_evenly(len(labels))
+        differences = rows[support] - class_means(rows[support], labels)[labels]
+        chosen = evenly(len(labels), SAMPLED_ROWS)
         squares, directions = _principal_directions(differences[chosen])
         freedom = len(chosen) * (1.0 - n_classes / len(labels))
         if squares.sum() <= LEAST_SPREAD * freedom:
             return 1.0
-        sample = rows[_spread_evenly(len(rows))].astype(np.float64)
+        sample = rows[evenly(len(rows), SAMPLED_ROWS)].astype(np.float64)
         _, dimensions = spread(sample @ sample.T)
         expected = PRIOR_ROWS * squares.sum() / (freedom * max(float(dimensions), 1.0))
         self.directions_, self.shrinkage_ = directions, 1.0 - np.sqrt(expected / (expected + squares))
@@ -189,10 +185,7 @@ def _to_unit_length(inner: Grams, least: float) -> tuple[Grams, Grams]:
     Rows not longer than ``least`` of their task's longest become zero.
     """
     lengths = np.sqrt(np.maximum(np.einsum("tii->ti", inner), 0.0))
-    scale = np.zeros_like(lengths)
-    np.divide(1.0, lengths, out=scale, where=lengths > least * lengths.max(axis=1, keepdims=True))
-    inner *= scale[:, :, None]
-    inner *= scale[:, None, :]
+    scale_inner_products(inner, lengths, lengths > least * lengths.max(axis=1, keepdims=True))
     return inner, lengths
 
 
@@ -204,19 +197,6 @@ def _toward_class_means(n_support: int, n_classes: int) -> float:
 def _stretch(seen: NDArray[np.floating] | float) -> NDArray[np.floating]:
     """(1 − h)^(−½)."""
     return np.asarray(1.0 / np.sqrt(1.0 - np.clip(seen, 0.0, 0.99)))
-
-
-def _class_means(rows: Array, labels: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Means (N, D) of labelled rows (n, D) with class indices ``labels`` (n,)."""
-    means = np.zeros((labels.max() + 1, rows.shape[1]))
-    np.add.at(means, labels, rows)
-    means /= np.bincount(labels)[:, None]
-    return means
-
-
-def _spread_evenly(size: int) -> NDArray[np.int64]:
-    """At most `SAMPLED_ROWS` of the numbers below ``size``."""
-    return np.linspace(0, size - 1, min(size, SAMPLED_ROWS)).astype(np.int64)
 
 
 def _principal_directions(differences: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -14,7 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 from marginshot._threads import map_in_threads, one_blas_thread
 from marginshot._validation import check_table_tasks, check_task_batch
 from marginshot.calibration import Calibration
-from marginshot.discriminant import DiscriminantTransform, shrink_within_classes
 from marginshot.graph import uses_graph
 from marginshot.kernels.grams import ArrayTasks, TableTasks, kernel_of
 from marginshot.mixture import answers_elsewhere, head_start, keeps_lengths, needs_mixture, phantoms, share_grams
@@ -180,8 +179,6 @@ def _solve_chunk(
     """Scores of the queries (T, m, N), and the gradient norms (T, N, stages) at which the solver stopped."""
     n_support, n_classes = labels.shape[1], len(shares)
     inner, lengths = tasks.inner(chunk, transformer, settings.kernel)
-    if isinstance(transformer, DiscriminantTransform) and not callable(settings.kernel):
-        inner, lengths = shrink_within_classes(inner, lengths, labels, n_classes)
     grams = kernel_of(inner, n_support, settings, n_classes)
     task_shares = np.tile(shares, (len(labels), 1))
     hints, graph_weight = np.zeros((len(labels), grams.shape[1] - n_support, n_classes)), np.zeros(len(labels))

@@ -174,14 +174,14 @@ def sample_rows(support: NDArray[np.int64], labels: NDArray[np.int64], n_rows: i
     classes = np.unique(labels)
     shots = max(min(SAMPLED_SHOTS, SAMPLED_SUPPORT // len(classes)), 1)
     members = [np.flatnonzero(labels == c) for c in classes]
-    positions = np.concatenate([rows[_spread(len(rows), shots)] for rows in members])
-    queries = _spread(n_rows - len(support), SAMPLED_QUERIES)
+    positions = np.concatenate([rows[evenly(len(rows), shots)] for rows in members])
+    queries = evenly(n_rows - len(support), SAMPLED_QUERIES)
     # The k-th query is row k + the number of support rows before it.
     before = support - np.arange(len(support))
     return positions, queries + np.searchsorted(before, queries, side="right")
 
 
-def _spread(size: int, count: int) -> NDArray[np.int64]:
+def evenly(size: int, count: int) -> NDArray[np.int64]:
     """At most ``count`` of the numbers below ``size``, spread evenly."""
     return np.linspace(0, size - 1, min(size, count)).round().astype(np.int64)
 

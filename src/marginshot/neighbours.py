@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from marginshot.neighbour_search import nearest_of_each, nearest_stored
 from marginshot.settings import Settings
-from marginshot.transforms import CentreAndNormalise
+from marginshot.transforms import CentreAndNormalise, scale_inner_products
 
 Array = NDArray[np.floating]
 Grams = NDArray[np.float32]
@@ -82,10 +82,7 @@ def _centre_and_scale(grams: Any, filled: NDArray[np.bool_]) -> Any:
     mean = grams.mean(axis=2, keepdims=True)
     grams += grams.mean(axis=(1, 2), keepdims=True) - mean - mean.transpose(0, 2, 1)
     lengths = np.sqrt(np.maximum(np.einsum("tii->ti", grams), 0.0))
-    scale = np.zeros_like(lengths)
-    np.divide(1.0, lengths, out=scale, where=(lengths > LEAST_LENGTH) & filled)
-    grams *= scale[:, :, None]
-    grams *= scale[:, None, :]
+    scale_inner_products(grams, lengths, (lengths > LEAST_LENGTH) & filled)
     return grams
 
 

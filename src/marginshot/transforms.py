@@ -55,8 +55,12 @@ class CentreAndNormalise(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def unit_rows(self, X: Array) -> tuple[Array, Array]:
         """The same, and the lengths (n_rows,) they had before."""
-        mean = self.mean_.astype(X.dtype)
-        return scale_to_unit_length(self.prepare(X) - mean, rounding_length(mean))
+        return self._seen_from_mean(self.prepare(X))
+
+    def _seen_from_mean(self, prepared: Array) -> tuple[Array, Array]:
+        """The same of rows that are prepared already."""
+        mean = self.mean_.astype(prepared.dtype)
+        return scale_to_unit_length(prepared - mean, rounding_length(mean))
 
     def fit_unit_rows(self, X: Array, codes: NDArray[np.int64]) -> tuple[Array, Array]:
         """The same of the rows of `fit`; ``codes`` (n_rows,) are class indices, which say nothing here."""
@@ -160,6 +164,25 @@ def scale_to_unit_length(rows: Array, least: Array | float) -> tuple[Array, Arra
     np.divide(1.0, lengths, out=scale, where=lengths > least)
     rows *= scale[..., None]
     return rows, lengths
+
+
+def scale_inner_products(inner: Array, lengths: Array, directed: NDArray[np.bool_]) -> None:
+    """Make inner products (T, M, M) of rows with ``lengths`` (T, M) those of unit rows, in place.
+
+    Rows that are not ``directed`` (T, M) become zero.
+    """
+    scale = np.zeros_like(lengths)
+    np.divide(1.0, lengths, out=scale, where=directed)
+    inner *= scale[:, :, None]
+    inner *= scale[:, None, :]
+
+
+def class_means(rows: Array, labels: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+    """Means (N, D) of rows (n, D) with class indices ``labels`` (n,), of which each occurs."""
+    means = np.zeros((labels.max() + 1, rows.shape[1]))
+    np.add.at(means, labels, rows)
+    means /= np.bincount(labels)[:, None]
+    return means
 
 
 def is_extreme(size: Any) -> Any:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from marginshot.features import FeatureBank
+from marginshot.transforms import class_means
 
 Array = NDArray[np.floating]
 
@@ -49,9 +50,7 @@ class WithinClassWhitening(TransformerMixin, BaseEstimator):  # type: ignore[mis
         if not self.shrinkage > 0:
             raise ValueError(f"shrinkage must be above 0; got {self.shrinkage:g}.")
         _, classes = np.unique(y, return_inverse=True)
-        means = np.zeros((classes.max() + 1, X.shape[1]))
-        np.add.at(means, classes, X)
-        means /= np.bincount(classes)[:, None]
+        means = class_means(X, classes)
         within = X - means[classes]
         values, vectors = np.linalg.eigh(within.T @ within / len(X))
         values = np.maximum(values, 0.0)

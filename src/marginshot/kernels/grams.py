@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from marginshot._threads import map_in_threads
+from marginshot.discriminant import DiscriminantTransform, shrink_within_classes
 from marginshot.kernels.functions import KernelFunction, call_kernel
 from marginshot.named_transforms import fit_rows
 from marginshot.neighbours import neighbour_weight
 from marginshot.settings import Kernel, Settings
-from marginshot.transforms import CentreAndNormalise, is_extreme, rounding_length, widened
+from marginshot.transforms import CentreAndNormalise, is_extreme, rounding_length, scale_inner_products, widened
 
 Array = NDArray[np.floating]
 Grams = NDArray[np.float32]
@@ -28,17 +29,17 @@ def inner_products(
 ) -> tuple[Grams, Grams]:
     """Inner products (T, M, M) of the transformed rows of tasks, ``support`` (T, n, D) first, then ``query`` (T, m, D).
 
-    Of `DiscriminantTransform` only what it shares with `CentreAndNormalise` is done; the rest is done to what is
-    returned. A callable kernel takes their place, of rows transformed all through, the support's by ``labels`` (T, n).
-    Beside them the lengths (T, M) of the centred rows before they became unit
-    rows, 1 where nothing scales them.
+    ``labels`` (T, n) are the support's, from which a transformer may learn. A callable kernel takes the place of the
+    products. Beside them the lengths (T, M) of the centred rows before they became unit rows, 1 where nothing scales
+    them.
     """
     support, query = widened(support), widened(query)
     if callable(kernel):
         rows = _transformed_rows(support, query, labels, transformer)
         return _with_lengths(np.stack([call_kernel(kernel, task, task) for task in rows]).astype(np.float32))
     if isinstance(transformer, CentreAndNormalise):
-        return _unit_inner_products(transformer.prepare(support), transformer.prepare(query))
+        inner, lengths = _unit_inner_products(transformer.prepare(support), transformer.prepare(query))
+        return _learn_from_labels(inner, lengths, labels, transformer)
     single = _transformed_rows(support, query, labels, transformer).astype(np.float32)
     return _with_lengths(single @ single.transpose(0, 2, 1))
 
@@ -100,10 +101,9 @@ class TableTasks:
         # A row much nearer to the task's mean than another: what is shared is too coarse to tell its direction.
         coarse = (np.einsum("tii->ti", inner) == 0).any(axis=1)
         if coarse.any():
-            inner[coarse], lengths[coarse] = inner_products(
-                self.table[support[coarse]], self.table[query[coarse]], labels[coarse], transformer, kernel
-            )
-        return inner, lengths
+            features = (self.table[rows[coarse]] for rows in (support, query))
+            inner[coarse], lengths[coarse] = _unit_inner_products(*(transformer.prepare(widened(x)) for x in features))
+        return _learn_from_labels(inner, lengths, labels, transformer)
 
     def _unit_inner_products(self, rows: Rows) -> tuple[Grams, Grams]:
         """The same of each task's ``rows`` (T, M), centred on their mean and scaled to unit length."""
@@ -140,6 +140,15 @@ def kernel_of(inner: Grams, n_support: int, settings: Settings, n_classes: int) 
     return KernelFunction.fitted(settings, inner)(inner, squares, squares).astype(np.float32, copy=False)
 
 
+def _learn_from_labels(
+    inner: Grams, lengths: Grams, labels: NDArray[np.int64], transformer: CentreAndNormalise
+) -> tuple[Grams, Grams]:
+    """What a transformer does beyond centring and scaling, done to the inner products of centred unit rows."""
+    if not isinstance(transformer, DiscriminantTransform):
+        return inner, lengths
+    return shrink_within_classes(inner, lengths, labels, int(labels.max()) + 1)
+
+
 def _transformed_rows(support: Array, query: Array, labels: NDArray[np.int64], transformer: Any) -> Array:
     rows = np.concatenate((support, query), axis=1)
     if transformer is None:
@@ -165,10 +174,7 @@ def _unit_inner_products(support: Array, query: Array) -> tuple[Grams, Grams]:
     np.subtract(query, mean, out=rows[:, n_support:], casting="same_kind")
     inner = rows @ rows.transpose(0, 2, 1)
     lengths = np.sqrt(np.einsum("tii->ti", inner))
-    scale = np.zeros_like(lengths)
-    np.divide(1.0, lengths, out=scale, where=lengths > rounding_length(mean))
-    inner *= scale[:, :, None]
-    inner *= scale[:, None, :]
+    scale_inner_products(inner, lengths, lengths > rounding_length(mean))
     return inner, lengths
 
 
