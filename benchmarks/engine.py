@@ -83,15 +83,14 @@ def stage_shares(X: np.ndarray, support: np.ndarray, labels: np.ndarray, query: 
     spent = dict.fromkeys(("gram", "solve", "scaling"), 0.0)
     settings, offsets = Settings(), np.full((16, WAY), 2 / WAY - 1)
     start = time.perf_counter()
-    tasks = TableTasks(X, support, query)
+    tasks = TableTasks(X, support, query, labels)
     tasks.share(CentreAndNormalise())
     spent["gram"] += time.perf_counter() - start
     for first in range(0, len(support) - 15, 16):
         part = slice(first, first + 16)
         marks = [time.perf_counter()]
-        grams = kernel_of(
-            tasks.inner(part, CentreAndNormalise(), settings.kernel)[0], tasks.support.shape[1], settings, WAY
-        )
+        inner, _ = tasks.inner(part, CentreAndNormalise(), settings.kernel)
+        grams = kernel_of(inner, None, tasks.support.shape[1], settings, WAY)
         marks.append(time.perf_counter())
         margins, _ = _follow_paths(grams, labels[part], offsets, settings)
         marks.append(time.perf_counter())

@@ -12,7 +12,7 @@ from marginshot import TransductiveMaxMarginClassifier, solve_tasks
 from marginshot.calibration import Calibration
 from marginshot.graph import DAMPING, DOUBT, LabelGraph, weight_of_graph
 from marginshot.graph_compiled import spread_labels
-from marginshot.neighbours import NeighbourSmoothing
+from marginshot.neighbours import NeighbourSmoothing, TaskNeighbours
 from marginshot.settings import PRESETS
 from tasks_for_tests import from_bank
 
@@ -127,7 +127,7 @@ def test_the_compiled_twin_agrees(n_neighbors, shots):
         inner[task, row], inner[task, :, row] = 0.0, 0.0
     labels = np.stack([classes[: 4 * shots] for _, classes in tasks])
     logits, weights = np.empty((4, inner.shape[1], 4)), np.empty(4)
-    spread_labels(inner, labels, n_neighbors, logits, weights)
+    spread_labels(inner, *TaskNeighbours.find(inner, n_neighbors), labels, logits, weights)
     for task, (rows, _) in enumerate(tasks):
         if task in without_direction:
             rows[without_direction[task]] = 0.0
@@ -140,7 +140,8 @@ def test_the_compiled_twin_agrees(n_neighbors, shots):
 def test_at_most_a_hundred_labelled_rows_are_checked_the_same_in_both_twins():
     rows, classes = balls(n_rows=30, shots=40, distance=2.0)
     logits, weights = np.empty((1, len(rows), 4)), np.empty(1)
-    spread_labels((rows @ rows.T).astype(np.float32)[None], classes[None, :160], 8, logits, weights)
+    inner = (rows @ rows.T).astype(np.float32)[None]
+    spread_labels(inner, *TaskNeighbours.find(inner, 8), classes[None, :160], logits, weights)
     assert_allclose(weights[0], graph_of(rows, classes[:160])[0].weight, atol=1e-4)
 
 

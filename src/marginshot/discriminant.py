@@ -135,7 +135,7 @@ def shrink_within_classes(
     """The same on inner products (T, M, M) of tasks, support rows first; the twin of `DiscriminantTransform`.
 
     ``inner`` are those of unit rows, centred on the mean of their task, ``lengths`` (T, M) what they were before, and
-    ``labels`` (T, n) the support's. Returns the new ones of both.
+    ``labels`` (T, n) the support's. Returns the new ones of both; ``inner`` is room to work in.
     """
     n_support = labels.shape[1]
     if n_support <= n_classes:
@@ -155,7 +155,8 @@ def shrink_within_classes(
     # Never ill-conditioned, and n columns are fewer than the M of the right-hand side.
     weights = np.linalg.inv(ridge) @ between.transpose(0, 2, 1)
     seen = np.einsum("tij,tji->t", weights[:, :, :n_support], differences) / (n_support - n_classes)
-    shrunk = inner - between @ weights
+    shrunk = between @ weights
+    np.subtract(inner, shrunk, out=shrunk)
     stretching = differences * (_stretch(seen) - 1.0).astype(np.float32)[:, None, None]
     shrunk[:, :n_support] += stretching @ shrunk[:, :n_support]
     shrunk[:, :, :n_support] += shrunk[:, :, :n_support] @ stretching
@@ -166,17 +167,17 @@ def shrink_within_classes(
 
 
 def _recentre(inner: Grams, lengths: Grams, averaging: Array, toward: float) -> tuple[Grams, Grams]:
-    """Seen from a point on the way from the mean of all rows to that of the class means (T, N, n)."""
+    """Seen from a point between the mean of all rows and that of the class means (T, N, n); changes ``inner``."""
     n_tasks, n_rows = lengths.shape
     weights = np.full((n_tasks, n_rows), (1.0 - toward) / n_rows, dtype=np.float32)
     weights[:, : averaging.shape[2]] += toward * averaging.mean(axis=1)
-    centred = inner * lengths[:, :, None]
-    centred *= lengths[:, None, :]
-    shift = np.einsum("tij,tj->ti", centred, weights)
+    inner *= lengths[:, :, None]
+    inner *= lengths[:, None, :]
+    shift = np.einsum("tij,tj->ti", inner, weights)
     shift -= 0.5 * np.einsum("ti,ti->t", shift, weights)[:, None]
-    centred -= shift[:, :, None]
-    centred -= shift[:, None, :]
-    return _to_unit_length(centred, LEAST_LENGTH)
+    inner -= shift[:, :, None]
+    inner -= shift[:, None, :]
+    return _to_unit_length(inner, LEAST_LENGTH)
 
 
 def _to_unit_length(inner: Grams, least: float) -> tuple[Grams, Grams]:

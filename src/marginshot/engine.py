@@ -18,7 +18,7 @@ from marginshot.graph import uses_graph
 from marginshot.kernels.grams import ArrayTasks, TableTasks, kernel_of
 from marginshot.mixture import answers_elsewhere, head_start, keeps_lengths, needs_mixture, phantoms, share_grams
 from marginshot.named_transforms import make_transform
-from marginshot.neighbours import check_neighbours, neighbour_weight
+from marginshot.neighbours import TaskNeighbours, check_neighbours, neighbour_weight
 from marginshot.priors import is_estimated, offsets, starting_prior
 from marginshot.settings import Settings
 from marginshot.solvers.continuation import stage_tolerances
@@ -150,8 +150,9 @@ def _load_neighbours() -> None:
     gram = np.eye(2, dtype=np.float32)[None]
 
     def average() -> None:
-        kernel_of(gram, 2, Settings(n_neighbors=1), 2)
-        _average_rows(gram, np.ones((1, 2), dtype=np.float32), 1, 0.5)
+        neighbours = TaskNeighbours.find(gram, 1)
+        kernel_of(gram, neighbours, 2, Settings(), 2)
+        _average_rows(gram, np.ones((1, 2), dtype=np.float32), neighbours, 0.5)
 
     _load("neighbours inside the kernel", average)
 
@@ -165,7 +166,7 @@ def _load_mixture() -> None:
 @lru_cache(maxsize=1)
 def _load_graph() -> None:
     gram = np.eye(2, dtype=np.float32)[None]
-    _load("the graph of neighbours", lambda: _spread_labels(gram, np.array([[0, 1]]), 2, 1))
+    _load("the graph of neighbours", lambda: _spread_labels(gram, TaskNeighbours.find(gram, 1), np.array([[0, 1]]), 2))
 
 
 def _solve_chunk(
@@ -179,17 +180,18 @@ def _solve_chunk(
     """Scores of the queries (T, m, N), and the gradient norms (T, N, stages) at which the solver stopped."""
     n_support, n_classes = labels.shape[1], len(shares)
     inner, lengths = tasks.inner(chunk, transformer, settings.kernel)
-    grams = kernel_of(inner, n_support, settings, n_classes)
+    neighbours = TaskNeighbours.find(inner, settings.n_neighbors) if settings.n_neighbors else None
+    grams = kernel_of(inner, neighbours, n_support, settings, n_classes)
     task_shares = np.tile(shares, (len(labels), 1))
     hints, graph_weight = np.zeros((len(labels), grams.shape[1] - n_support, n_classes)), np.zeros(len(labels))
-    if uses_graph(settings):
-        all_hints, graph_weight = _spread_labels(inner, labels, n_classes, settings.n_neighbors)
+    if neighbours is not None and uses_graph(settings):
+        all_hints, graph_weight = _spread_labels(inner, neighbours, labels, n_classes)
         hints = all_hints[:, n_support:]
     logits: Array | float = 0.0
     within: Array | None = None
     if needs_mixture(settings):
-        if keeps_lengths(settings, n_classes):
-            source = _average_rows(inner, lengths, settings.n_neighbors, neighbour_weight(n_support, n_classes))
+        if neighbours is not None and keeps_lengths(settings, n_classes):
+            source = _average_rows(inner, lengths, neighbours, neighbour_weight(n_support, n_classes))
         else:
             source = share_grams(grams, n_support, n_classes, settings)
         estimate = is_estimated(settings.prior)
@@ -269,12 +271,12 @@ def _run_solver(grams: Grams, labels: Labels, task_offsets: Array, settings: Set
     return scores, norms
 
 
-def _average_rows(inner: Grams, lengths: Grams, n_neighbors: int, weight: float) -> Grams:
+def _average_rows(inner: Grams, lengths: Grams, neighbours: TaskNeighbours, weight: float) -> Grams:
     """Inner products (T, M, M) of rows averaged with their neighbours, of their own lengths."""
     from marginshot.neighbours_compiled import average_grams  # imports numba
 
     averaged = np.empty_like(inner)
-    average_grams(inner, lengths, n_neighbors, weight, averaged)
+    average_grams(inner, lengths, neighbours.nearest, neighbours.counts, weight, averaged)
     return averaged
 
 
@@ -292,12 +294,12 @@ def _fit_mixtures(
     return logits, found, within
 
 
-def _spread_labels(inner: Grams, labels: Labels, n_classes: int, n_neighbors: int) -> tuple[Array, Array]:
+def _spread_labels(inner: Grams, neighbours: TaskNeighbours, labels: Labels, n_classes: int) -> tuple[Array, Array]:
     """The graph's logits (T, M, N) of all rows, and its weight (T,)."""
     from marginshot.graph_compiled import spread_labels  # imports numba
 
     logits, weights = np.empty((*inner.shape[:2], n_classes)), np.empty(len(inner))
-    spread_labels(inner, labels, n_neighbors, logits, weights)
+    spread_labels(inner, *neighbours, labels, logits, weights)
     return logits, weights
 
 

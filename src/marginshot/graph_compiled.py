@@ -20,7 +20,6 @@ from marginshot.graph import (
     MOST_CHECKED,
     WIDTH,
 )
-from marginshot.neighbours_compiled import find_nearest
 
 Array = NDArray[np.float64]
 Gram = NDArray[np.float32]
@@ -29,40 +28,63 @@ Indices = NDArray[np.int64]
 
 @entry_point
 def spread_labels(
-    inner: NDArray[np.float32], labels: NDArray[np.int64], n_neighbors: int, logits: Array, weights: Array
+    inner: NDArray[np.float32],
+    nearest: NDArray[np.int64],
+    products: NDArray[np.float32],
+    counts: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    logits: Array,
+    weights: Array,
 ) -> None:
     """Spread the labels of each task of a batch.
 
     ``inner`` (T, M, M), inner products of unit rows, support rows first; a row without direction is zero, and has no
-    edges. ``labels`` (T, n). Written in place: ``logits`` (T, M, N) of all rows, and the graph's weight ω (T,).
+    edges. ``nearest``, ``products`` (T, M, k) and ``counts`` (T, M): `marginshot.neighbours.TaskNeighbours`.
+    ``labels`` (T, n). Written in place: ``logits`` (T, M, N) of all rows, and the graph's weight ω (T,).
     """
     n_rows, n_classes = logits.shape[1:]
-    k = min(n_neighbors, n_rows - 1)
-    nearest, counts = np.empty((n_rows, k), np.int64), np.empty(n_rows, np.int64)
-    largest, squares = np.empty((n_rows, k), np.float32), np.empty((n_rows, k))
-    system = np.empty((n_rows, n_rows))
+    squares, system = np.empty(nearest.shape[1:]), np.empty((n_rows, n_rows))
+    reached = np.empty((n_rows, n_classes))
     for task in range(inner.shape[0]):
-        gram = inner[task]
-        find_nearest(gram, nearest, largest, counts)
+        gram, count = inner[task], counts[task]
         for i in range(n_rows):
-            for place in range(counts[i]):
-                squares[i, place] = max(2.0 - 2.0 * np.float64(largest[i, place]), 0.0)
-        width, weight = _measure(squares, counts)
-        _tie(nearest, squares, counts, width, system)
+            for place in range(count[i]):
+                squares[i, place] = max(2.0 - 2.0 * np.float64(products[task, i, place]), 0.0)
+        width, weight = _measure(squares, count)
+        _tie(nearest[task], squares, count, width, system)
         known = _with_direction(labels[task], gram)
         checked = _checked(known, n_classes)
-        # Columns: the labels of each class, and each labelled row that is checked by itself.
-        columns = np.zeros((n_rows, n_classes + len(checked)))
-        for i in range(len(known)):
-            if known[i] >= 0:
-                columns[i, known[i]] = 1.0
-        for place in range(len(checked)):
-            columns[checked[place], n_classes + place] = 1.0
-        reached = np.linalg.solve(system, columns)
+        at_support = _solve(system, known, checked, reached)
         if len(checked):
-            weight *= _trust(gram, known, checked, reached[:, n_classes:], n_classes)
+            weight *= _trust(gram, known, checked, at_support[:, n_classes:], n_classes)
         _take_logarithms(weight, reached, logits[task])
         weights[task] = weight
+
+
+@leaf
+def _solve(system: Array, labels: Indices, checked: Indices, reached: Array) -> NDArray[np.floating]:
+    """Write what spreads from the ``labels`` (n,) to all rows, (M, N).
+
+    Returns, at the support, the same and what spreads from each of the ``checked`` rows (c,) by itself, (n, N + c).
+    Queries are eliminated first: what spreads between labelled rows needs only a system of their own size.
+    """
+    n, (n_rows, n_classes) = len(labels), reached.shape
+    columns = np.zeros((n, n_classes + len(checked)))
+    for i in range(n):
+        if labels[i] >= 0:
+            columns[i, labels[i]] = 1.0
+    for place in range(len(checked)):
+        columns[checked[place], n_classes + place] = 1.0
+    among_support = np.ascontiguousarray(system[:n, :n])
+    if n == n_rows:
+        at_support = np.linalg.solve(among_support, columns)
+    else:
+        to_queries = np.ascontiguousarray(system[n:, :n])
+        through = np.linalg.solve(np.ascontiguousarray(system[n:, n:]), to_queries)
+        at_support = np.linalg.solve(among_support - to_queries.T @ through, columns)
+        reached[n:] = -(through @ np.ascontiguousarray(at_support[:, :n_classes]))
+    reached[:n] = at_support[:, :n_classes]
+    return at_support
 
 
 @leaf

@@ -10,7 +10,7 @@ classes, and their neighbourhoods better ones; with more shots that matters less
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,36 @@ def neighbour_weight(n_support: int, n_classes: int) -> float:
 def shots_a_class(n_support: int, n_classes: int) -> float:
     """Labelled rows a class, on average and at least 1."""
     return max(n_support / n_classes, 1.0)
+
+
+class TaskNeighbours(NamedTuple):
+    """Neighbours of the rows of small tasks, found once for all who ask.
+
+    A row without direction (zero) has none, and is nobody's.
+
+    Attributes
+    ----------
+    nearest : ndarray of int of shape (T, M, k)
+        Their places, the nearest first.
+    products : ndarray of shape (T, M, k)
+        Their inner products with the row.
+    counts : ndarray of int of shape (T, M)
+        How many there are: what lies beyond is not set.
+    """
+
+    nearest: NDArray[np.int64]
+    products: Grams
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def find(cls, inner: Grams, n_neighbors: int) -> TaskNeighbours:
+        """Of unit rows with inner products (T, M, M)."""
+        from marginshot.neighbours_compiled import find_neighbours  # imports numba
+
+        shape = (*inner.shape[:2], min(n_neighbors, inner.shape[1] - 1))
+        found = cls(np.empty(shape, np.int64), np.empty(shape, np.float32), np.empty(shape[:2], np.int64))
+        find_neighbours(inner, *found)
+        return found
 
 
 def smooth_grams(inner: Grams, n_neighbors: int, weight: float) -> Grams:

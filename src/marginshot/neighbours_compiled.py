@@ -15,18 +15,33 @@ Indices = NDArray[np.int64]
 
 
 @entry_point
-def smooth_grams(inner: NDArray[np.float32], n_neighbors: int, weight: float, smooth: NDArray[np.float32]) -> None:
+def find_neighbours(
+    inner: NDArray[np.float32], nearest: NDArray[np.int64], products: NDArray[np.float32], counts: NDArray[np.int64]
+) -> None:
+    """Write `marginshot.neighbours.TaskNeighbours` of unit rows with inner products (T, M, M).
+
+    Of more rows equally near than are asked for, the first are taken.
+    """
+    for task in range(inner.shape[0]):
+        _find_nearest(inner[task], nearest[task], products[task], counts[task])
+
+
+@entry_point
+def smooth_grams(
+    inner: NDArray[np.float32],
+    nearest: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    weight: float,
+    smooth: NDArray[np.float32],
+) -> None:
     """Write the inner products (T, M, M) of rows averaged with their neighbours, centred and of unit length.
 
-    ``inner`` (T, M, M) are those of unit rows. Of more rows equally near than are asked for, the first are taken.
+    ``inner`` (T, M, M) are those of unit rows; ``nearest`` (T, M, k) and ``counts`` (T, M) their neighbours.
     """
-    n_rows = inner.shape[1]
-    nearest, counts = np.empty((n_rows, min(n_neighbors, n_rows - 1)), np.int64), np.empty(n_rows, np.int64)
-    largest, turned = np.empty(nearest.shape, np.float32), np.empty((n_rows, n_rows), np.float32)
+    turned = np.empty(inner.shape[1:], np.float32)
     for task in range(inner.shape[0]):
         gram, out = inner[task], smooth[task]
-        find_nearest(gram, nearest, largest, counts)
-        _average_both_ways(gram, nearest, counts, np.float32(weight), turned, out)
+        _average_both_ways(gram, nearest[task], counts[task], np.float32(weight), turned, out)
         _centre_and_scale(gram, out)
 
 
@@ -34,30 +49,25 @@ def smooth_grams(inner: NDArray[np.float32], n_neighbors: int, weight: float, sm
 def average_grams(
     inner: NDArray[np.float32],
     lengths: NDArray[np.float32],
-    n_neighbors: int,
+    nearest: NDArray[np.int64],
+    counts: NDArray[np.int64],
     weight: float,
     averaged: NDArray[np.float32],
 ) -> None:
     """Write the inner products (T, M, M) of rows averaged with their neighbours, each of its own length (T, M)."""
     n_rows = inner.shape[1]
-    nearest, counts = np.empty((n_rows, min(n_neighbors, n_rows - 1)), np.int64), np.empty(n_rows, np.int64)
-    largest, turned = np.empty(nearest.shape, np.float32), np.empty((n_rows, n_rows), np.float32)
-    scaled = np.empty((n_rows, n_rows), np.float32)
+    scaled, turned = np.empty((n_rows, n_rows), np.float32), np.empty((n_rows, n_rows), np.float32)
     for task in range(inner.shape[0]):
         gram, length = inner[task], lengths[task]
-        find_nearest(gram, nearest, largest, counts)
         for i in range(n_rows):
             for j in range(n_rows):
                 scaled[i, j] = gram[i, j] * (length[i] * length[j])
-        _average_both_ways(scaled, nearest, counts, np.float32(weight), turned, averaged[task])
+        _average_both_ways(scaled, nearest[task], counts[task], np.float32(weight), turned, averaged[task])
 
 
 @leaf
-def find_nearest(inner: Gram, nearest: Indices, largest: NDArray[np.float32], counts: Indices) -> None:
-    """Places and inner products (M, k) of each row's neighbours, nearest first, and how many there are (M,).
-
-    A row without direction (zero) has no neighbours, and is nobody's.
-    """
+def _find_nearest(inner: Gram, nearest: Indices, largest: NDArray[np.float32], counts: Indices) -> None:
+    """Places and inner products (M, k) of each row's neighbours, nearest first, and how many there are (M,)."""
     n_rows, k = nearest.shape
     filled = np.empty(n_rows, np.bool_)
     for i in range(n_rows):

@@ -9,7 +9,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from marginshot import TransductiveMaxMarginClassifier, neighbour_search, neighbours_compiled
 from marginshot.neighbour_search import compare_all, nearest_of_each, nearest_stored
-from marginshot.neighbours import NeighbourSmoothing, mean_of_rows, smooth_grams
+from marginshot.neighbours import NeighbourSmoothing, TaskNeighbours, mean_of_rows, smooth_grams
 from marginshot.transforms import l2_normalize
 
 
@@ -138,7 +138,8 @@ def test_the_compiled_twin_smooths_alike(n_rows, n_neighbors):
         rows[1, 4] = 0.0  # without direction
     inner = rows @ rows.transpose(0, 2, 1)
     smooth = np.empty_like(inner)
-    neighbours_compiled.smooth_grams(inner, n_neighbors, 0.3, smooth)
+    nearest, _, counts = TaskNeighbours.find(inner, n_neighbors)
+    neighbours_compiled.smooth_grams(inner, nearest, counts, 0.3, smooth)
     assert_allclose(smooth, smooth_grams(inner, n_neighbors, 0.3), atol=1e-5)
 
 
@@ -156,7 +157,8 @@ def test_rows_of_their_own_lengths_are_averaged_alike_one_by_one_and_compiled():
     nearest = np.argsort(-(rows[3] @ rows.T))[1:6]
     assert_allclose(one_by_one[0], 0.7 * centred[3] + 0.3 * centred[nearest].mean(axis=0))
     inner, averaged = (rows @ rows.T)[None].astype(np.float32), np.empty((1, 60, 60), dtype=np.float32)
-    neighbours_compiled.average_grams(inner, lengths[None].astype(np.float32), 5, 0.3, averaged)
+    nearest, _, counts = TaskNeighbours.find(inner, 5)
+    neighbours_compiled.average_grams(inner, lengths[None].astype(np.float32), nearest, counts, 0.3, averaged)
     assert_allclose(averaged[0][np.ix_(chosen, chosen)], one_by_one @ one_by_one.T, atol=1e-5)
 
 

@@ -12,7 +12,7 @@ from marginshot._threads import map_in_threads
 from marginshot.discriminant import DiscriminantTransform, shrink_within_classes
 from marginshot.kernels.functions import KernelFunction, call_kernel
 from marginshot.named_transforms import fit_rows
-from marginshot.neighbours import neighbour_weight
+from marginshot.neighbours import TaskNeighbours, neighbour_weight
 from marginshot.settings import Kernel, Settings
 from marginshot.transforms import CentreAndNormalise, is_extreme, rounding_length, scale_inner_products, widened
 
@@ -126,15 +126,17 @@ class TableTasks:
         return rows.astype(np.float32, copy=False)
 
 
-def kernel_of(inner: Grams, n_support: int, settings: Settings, n_classes: int) -> Grams:
-    """Kernel matrices of tasks whose rows have these inner products, neighbours averaged in where asked for."""
+def kernel_of(
+    inner: Grams, neighbours: TaskNeighbours | None, n_support: int, settings: Settings, n_classes: int
+) -> Grams:
+    """Kernel matrices of tasks whose rows have these inner products, their ``neighbours`` averaged in where given."""
     if callable(settings.kernel):
         return inner
-    if settings.n_neighbors:
+    if neighbours is not None:
         from marginshot.neighbours_compiled import smooth_grams  # imports numba
 
-        smooth = np.empty_like(inner)
-        smooth_grams(inner, settings.n_neighbors, neighbour_weight(n_support, n_classes), smooth)
+        smooth, weight = np.empty_like(inner), neighbour_weight(n_support, n_classes)
+        smooth_grams(inner, neighbours.nearest, neighbours.counts, weight, smooth)
         inner = smooth
     squares = np.einsum("tii->ti", inner)
     return KernelFunction.fitted(settings, inner)(inner, squares, squares).astype(np.float32, copy=False)
