@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax
 
-from marginshot.mixture import fit_mixture, phantoms, spread
+from marginshot.mixture import fit_mixture, spread
 from marginshot.mixture_compiled import fit_mixtures
 
 
@@ -61,6 +61,23 @@ def test_unequal_classes_are_found_unequal(seed):
     assert np.mean(posteriors[5:].argmax(axis=1) == truth) > 0.9
 
 
+@pytest.mark.parametrize("shots", [3, 5])
+def test_most_classes_may_be_absent(shots, monkeypatch):
+    """Three of twenty, overlapping: unknown shares alone leave queries with classes of which there are none."""
+
+    def missed():
+        shares = []
+        for seed in range(10):
+            rows, labels, _ = clusters([0] * 17 + [20] * 3, shots=shots, seed=seed, spread=0.35, dimensions=30)
+            rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+            shares.append(fit_mixture(rows @ rows.T, labels, None, 20).shares[:17].sum())
+        return np.mean(shares)
+
+    supposed = missed()
+    monkeypatch.setattr("marginshot.mixture.MANY_CLASSES", 100)
+    assert supposed < 0.5 * missed()
+
+
 def test_answers_keep_to_given_shares():
     rows, labels, _ = clusters([15] * 5)
     shares = np.array([0.4, 0.3, 0.2, 0.1, 0.0])
@@ -99,7 +116,15 @@ def test_classes_and_queries_may_come_in_any_order(seed, order):
 
 @pytest.mark.parametrize(
     ("counts", "shots", "dimensions"),
-    [([15] * 5, 1, 20), ([30, 20, 10, 0], 3, 20), ([9] * 12, 5, 20), ([0, 0], 2, 20), ([12, 9] * 6, 5, 300)],
+    [
+        ([15] * 5, 1, 20),
+        ([30, 20, 10, 0], 3, 20),
+        ([9] * 12, 5, 20),
+        ([0, 0], 2, 20),
+        ([12, 9] * 6, 5, 300),
+        ([20, 0, 0, 9, 0, 0, 0, 15, 0, 0], 3, 20),
+        ([0, 1, 0, 0, 1, 0, 0], 2, 20),
+    ],
 )
 @pytest.mark.parametrize("estimate", [True, False])
 @pytest.mark.parametrize("hinted", [True, False])
@@ -113,8 +138,7 @@ def test_the_compiled_twin_agrees(counts, shots, dimensions, estimate, hinted):
     mixture = fit_mixture(grams, labels, None if estimate else shares, n_classes, hints=hints)
     logits, found, within = np.empty((*grams.shape[:2], n_classes)), np.empty((4, n_classes)), np.empty(4)
     by_class = np.ascontiguousarray(hints.transpose(0, 2, 1))
-    phantom = phantoms(labels.shape[1], shares.shape[1])
-    fit_mixtures(grams, labels, by_class, shares, estimate, 0.0, phantom, logits, found, within)
+    fit_mixtures(grams, labels, by_class, shares, estimate, 0.0, logits, found, within)
     assert_allclose(logits, mixture.logits(grams), atol=2e-3)
     assert_allclose(found, mixture.shares, atol=1e-5)
     assert_allclose(within, mixture.within, atol=1e-5)

@@ -16,7 +16,7 @@ from marginshot._validation import check_table_tasks, check_task_batch
 from marginshot.calibration import Calibration
 from marginshot.graph import uses_graph
 from marginshot.kernels.grams import ArrayTasks, TableTasks, kernel_of
-from marginshot.mixture import answers_elsewhere, head_start, keeps_lengths, needs_mixture, phantoms, share_grams
+from marginshot.mixture import answers_elsewhere, head_start, keeps_lengths, needs_mixture, share_grams
 from marginshot.named_transforms import make_transform
 from marginshot.neighbours import TaskNeighbours, check_neighbours, neighbour_weight
 from marginshot.priors import is_estimated, offsets, starting_prior
@@ -289,8 +289,7 @@ def _fit_mixtures(
     logits, found = np.empty((*grams.shape[:2], task_shares.shape[1])), np.empty_like(task_shares)
     within = np.empty(len(grams))
     by_class = np.ascontiguousarray(hints.transpose(0, 2, 1))
-    phantom = phantoms(labels.shape[1], task_shares.shape[1])
-    fit_mixtures(grams, labels, by_class, task_shares, estimate, lead, phantom, logits, found, within)
+    fit_mixtures(grams, labels, by_class, task_shares, estimate, lead, logits, found, within)
     return logits, found, within
 
 

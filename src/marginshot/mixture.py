@@ -13,10 +13,11 @@ The sharpness follows from the task. Balls of variance v in d dimensions have β
 (tr K)² / tr K² of the centred kernel matrix, and v is estimated along with the centres. The first rounds work at half
 the sharpness: a soft start, like the growing query weight of the planes, ends less often in a poor division.
 
-The class shares are given, or one of two hypotheses is chosen by its evidence (`fit_mixture`): all classes are equally
-large, or any division of the queries among them is as likely as any other. A centre made of few rows fits these too
-well, the more so the more dimensions there are; so the evidence takes a quarter of the variance with each row left out
-of the centre it is compared with, and where neither queries nor labelled rows show clusters, shares stay equal.
+The class shares are given, or one of three hypotheses is chosen by its evidence (`fit_mixture`): all classes are
+equally large, or any division of the queries among them is as likely as any other, or some classes have no queries at
+all. A centre made of few rows fits these too well, the more so the more dimensions there are; so the evidence takes a
+quarter of the variance with each row left out of the centre it is compared with, and where neither queries nor labelled
+rows show clusters, shares stay equal.
 
 What is known of a query beforehand, its hints, stands beside log p(c | x) while centres and shares are sought: the
 logits of `marginshot.graph`.
@@ -32,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, log_softmax, softmax
 
-from marginshot.neighbours import neighbour_weight, shots_a_class, smooth_grams, unit_grams
+from marginshot.neighbours import neighbour_weight, smooth_grams, unit_grams
 from marginshot.priors import is_estimated
 from marginshot.settings import Settings
 
@@ -60,6 +61,15 @@ HEAD_START_OF_SHARES_ALONE = 6.0
 # One nat in so many dimensions, and more in more: rows are no balls, and many dimensions make a wrong division seem
 # surer.
 DIMENSIONS_OF_A_NAT = 36.0
+# Queries that a class is taken to have besides those found, when its share is sought. With a half, the share is close
+# to exp E[log π] under a flat Dirichlet; less one, a class with fewer than a query soon has none.
+OF_ANY_DIVISION, OF_CLASSES_PRESENT = 0.5, -1.0
+LEAST_COUNT = 1e-3
+# Head starts that each absent class is worth: one for the share, and one for the centre, that queries cannot bend.
+STARTS_OF_AN_ABSENT = 2.0
+MANY_CLASSES = (
+    5  # beyond which some may be absent; of fewer, a wrong guess with one label a class costs more than it wins
+)
 FEW_CLASSES = 4  # up to which shares are estimated among rows of their own lengths
 NEIGHBOURS = 8  # that rows are averaged with before their shares are estimated
 # A mixture has few numbers to find: of a large task, this many queries and labelled rows tell them.
@@ -203,14 +213,15 @@ def fit_mixture(
     labels : ndarray of int of shape (..., n)
         Classes of the support.
     shares : ndarray of shape (..., N) or None
-        The classes' shares of the queries, which the answers then keep to. None lets the evidence decide between equal
-        shares, under which all divisions into N equal parts are equally likely, and unknown ones, under which all
-        counts are (a flat Dirichlet). Unknown shares are sought from two starts, for alternation only finds what is
-        near: from the support, and from all queries in one class, where a task is at home that hardly has any queries
-        of the others. Where there are no clusters, nothing can speak against equal shares.
+        The classes' shares of the queries, which the answers then keep to. None lets the evidence decide. Equal shares:
+        all divisions into N equal parts are equally likely. Unknown shares: all counts are (a flat Dirichlet), sought
+        from two starts, for alternation only finds what is near: from the support, and from all queries in one class,
+        where a task is at home that hardly has any queries of the others. Where these are likelier than equal ones and
+        classes are more than `MANY_CLASSES`, some present: every number of them is equally likely, every choice of so
+        many, and every division among these. Where there are no clusters, nothing can speak against equal shares.
     n_classes : int
     lead : float, default=0
-        Head start of equal shares, for each share that the other hypothesis leaves free; longer in many dimensions.
+        Head start of equal shares, for each share that the others leave free; longer in many dimensions.
     hints : ndarray of shape (..., m, N), optional
         Logits that the queries' classes have beforehand. The mixture's own do not hold them.
 
@@ -230,16 +241,37 @@ def fit_mixture(
     if not task.n_query:
         return found
     m, equal, clustered = task.n_query, found, clustered | task.labels_are_clustered()
-    lead_of_equal = np.maximum(lead, (task.dimensions / DIMENSIONS_OF_A_NAT) ** 1.5) * (n_classes - 1)
-    evidence = evidence + n_classes * gammaln(m / n_classes + 1.0) - gammaln(m + 1.0) + lead_of_equal
-    for start in (task.unanswered, task.all_in_one_class()):
-        free, evidence_of_free, seen = task.alternate(_count_with(phantoms(task.n_support, n_classes)), start)
-        counts = gammaln(m * free.shares + 1.0).sum(axis=-1)
-        evidence_of_free = evidence_of_free + gammaln(n_classes) - gammaln(m + n_classes) + counts
-        better = evidence_of_free > evidence
+    evidence = evidence + n_classes * gammaln(m / n_classes + 1.0) - gammaln(m + 1.0)
+    in_dimensions = (task.dimensions / DIMENSIONS_OF_A_NAT) ** 1.5
+    behind = np.maximum(lead, in_dimensions) * (n_classes - 1)
+    unequal = np.zeros(task.class_shape[:-1], dtype=bool)
+    for phantom, start in task.unequal_hypotheses():
+        free, evidence_of_free, seen = task.alternate(_count_with(phantom), start)
+        counts, few = m * free.shares, np.maximum(HEAD_START, in_dimensions)
+        absent = phantom == OF_CLASSES_PRESENT
+        of_counts = _evidence_of_present(counts, few) if absent else _evidence_of_any_division(counts)
+        evidence_of_free = evidence_of_free + of_counts - behind
+        better = (evidence_of_free > evidence) & (unequal | (not absent))
         found, evidence = _choose(better, free, found), np.where(better, evidence_of_free, evidence)
-        clustered = clustered | seen
+        unequal, clustered = unequal | better, clustered | seen
     return _choose(clustered, found, equal)
+
+
+def _evidence_of_any_division(counts: Array) -> Array:
+    """Logarithm of the probability of a division with ``counts`` (..., N), where all counts are equally likely."""
+    n_classes, m = counts.shape[-1], counts.sum(axis=-1)
+    return np.asarray(gammaln(n_classes) - gammaln(m + n_classes) + gammaln(counts + 1.0).sum(axis=-1))
+
+
+def _evidence_of_present(counts: Array, head_start: Array) -> Array:
+    """The same where every number of classes present is, every choice and division, and what absent ones are worth."""
+    n_classes, m = counts.shape[-1], counts.sum(axis=-1)
+    present = np.clip((counts > 0.5).sum(axis=-1), 1, m)
+    choices = gammaln(n_classes + 1.0) - gammaln(present + 1.0) - gammaln(n_classes - present + 1.0)
+    divisions = gammaln(m) - gammaln(present) - gammaln(m - present + 1.0)
+    of_counts = gammaln(counts + 1.0).sum(axis=-1) - gammaln(m + 1.0)
+    worth = STARTS_OF_AN_ABSENT * head_start * (n_classes - present)
+    return np.asarray(of_counts - np.log(n_classes) - choices - divisions + worth)
 
 
 def _choose(first: NDArray[np.bool_], a: Mixture, b: Mixture) -> Mixture:
@@ -291,6 +323,13 @@ class _Task:
         distances = lengths - 2.0 * (self.gram[..., n:, :n].mean(axis=-2)[..., None, :] @ centres)[..., 0, :]
         nearest = distances.argmin(axis=-1)[..., None, None] == np.arange(self.class_shape[-1])
         return self.unanswered + nearest
+
+    def unequal_hypotheses(self) -> list[tuple[float, Array]]:
+        """Phantom queries of `_count_with` and the answers to start from, of each way to seek unequal shares."""
+        hypotheses = [(OF_ANY_DIVISION, self.unanswered), (OF_ANY_DIVISION, self.all_in_one_class())]
+        if self.class_shape[-1] > MANY_CLASSES:
+            hypotheses.append((OF_CLASSES_PRESENT, self.unanswered))
+        return hypotheses
 
     def alternate(self, share_rule: ShareRule, answers: Array) -> tuple[Mixture, Array, NDArray[np.bool_]]:
         """The mixture after the last round, its evidence but for that of the counts, and whether there are clusters."""
@@ -376,23 +415,9 @@ def _keep_to(shares: Array) -> ShareRule:
 
 
 def _count_with(phantom: float) -> ShareRule:
-    """Shares under a flat Dirichlet: exp E[log π] is close to the count and some ``phantom`` queries."""
+    """Shares that follow the counts and some ``phantom`` queries."""
 
     def rule(answers: Array, log_shares: Array) -> Array:
-        return np.log(answers.sum(axis=-2) + phantom)
+        return np.log(np.maximum(answers.sum(axis=-2) + phantom, LEAST_COUNT))
 
     return rule
-
-
-def phantoms(n_support: int, n_classes: int) -> float:
-    """Queries that every class is taken to have besides those found, 1/2 over the labels a class.
-
-    A half is what a flat Dirichlet says. But the surer the centres, the sooner a class to which hardly any query goes
-    is one of which there are none.
-
-    Examples
-    --------
-    >>> phantoms(5, 5), phantoms(50, 5)
-    (0.5, 0.05)
-    """
-    return 0.5 / shots_a_class(n_support, n_classes)

@@ -18,14 +18,20 @@ from marginshot.mixture import (
     EXPLAINED_OF_QUERIES,
     EXPLAINED_OF_SUPPORT,
     FIRST_WITHIN,
+    HEAD_START,
     HINTS_IN_EVIDENCE,
+    LEAST_COUNT,
     LEAST_SHARE,
     LEAST_SPREAD,
     LEAST_WITHIN,
     LEFT_OUT,
+    MANY_CLASSES,
     MOST_LEFT_OUT,
+    OF_ANY_DIVISION,
+    OF_CLASSES_PRESENT,
     SHARE_STEPS,
     SHARPENING,
+    STARTS_OF_AN_ABSENT,
     SUPPORT_WEIGHT,
 )
 
@@ -70,7 +76,7 @@ def _weigh_classes(likelihood: Array, shares: Array, phantom: float, answers: Ar
             if shares.size:
                 factors[c] *= max(shares[c], LEAST_SHARE) / max(count / n_query, LEAST_SHARE)
             else:
-                factors[c] = count + phantom
+                factors[c] = max(count + phantom, LEAST_COUNT)
 
 
 @leaf
@@ -103,7 +109,8 @@ def _alternate(
 ) -> tuple[float, float, bool]:
     """Write logits (M, N) and shares (N,) after the last round, starting from ``answers`` (N, m), which are changed.
 
-    ``hints`` (N, m) stand beside the likelihoods of the queries; ``phantom`` ones are added where no ``shares`` are.
+    ``hints`` (N, m) stand beside the likelihoods of the queries; ``phantom`` queries are added to the counts where no
+    ``shares`` are.
 
     Returns the evidence but for that of the counts, the share of the variance within the classes, and whether there are
     clusters.
@@ -278,14 +285,22 @@ def _put_into_one_class(gram: Gram, labels: NDArray[np.int64], answers: Array) -
 
 
 @leaf
-def _evidence_of_counts(shares: Array, n_query: int, lead: float) -> float:
-    """What the counts say for unequal classes: flat Dirichlet against equal parts, less their head start."""
-    n_classes = shares.shape[0]
-    value = math.lgamma(n_classes) - math.lgamma(n_query + n_classes) + math.lgamma(n_query + 1.0)
-    value -= lead * (n_classes - 1.0)
+def _evidence_of_counts(shares: Array, n_query: int, lead: float, dimensions: float, phantom: float) -> float:
+    """What the counts say for unequal classes, any division of them or some present, against equal parts."""
+    n_classes, present = shares.shape[0], 0
+    in_dimensions = (dimensions / DIMENSIONS_OF_A_NAT) ** 1.5
+    value = -max(lead, in_dimensions) * (n_classes - 1.0)
     for c in range(n_classes):
         value += math.lgamma(n_query * shares[c] + 1.0) - math.lgamma(n_query / n_classes + 1.0)
-    return value
+        present += int(n_query * shares[c] > 0.5)
+    if phantom > 0.0:
+        return value + math.lgamma(n_classes) - math.lgamma(n_query + n_classes) + math.lgamma(n_query + 1.0)
+    present = min(max(present, 1), n_query)
+    absent = n_classes - present
+    choices = math.lgamma(n_classes + 1.0) - math.lgamma(present + 1.0) - math.lgamma(absent + 1.0)
+    divisions = math.lgamma(n_query) - math.lgamma(present) - math.lgamma(n_query - present + 1.0)
+    worth = STARTS_OF_AN_ABSENT * max(HEAD_START, in_dimensions) * absent
+    return value - math.log(n_classes) - choices - divisions + worth
 
 
 @entry_point
@@ -296,7 +311,6 @@ def fit_mixtures(
     shares: Array,
     estimate: bool,
     lead: float,
-    phantom: float,
     logits: Array,
     found: Array,
     within: Array,
@@ -305,11 +319,12 @@ def fit_mixtures(
 
     ``grams`` (T, M, M), support rows first; ``labels`` (T, n); ``hints`` (T, N, m), zero where there
     are none; ``shares`` (T, N), uniform where they are estimated;
-    ``lead``, the least head start of equal shares; ``phantom``, what every count of an unknown share is raised by.
+    ``lead``, the least head start of equal shares.
     Written in place: ``logits`` (T, M, N); ``found`` (T, N), the shares given or estimated; ``within`` (T,).
     """
     n_classes, n_query = found.shape[1], grams.shape[1] - labels.shape[1]
     nothing, answers = np.empty(0), np.empty((n_classes, n_query))
+    n_unequal = 0 if n_query == 0 else 3 if n_classes > MANY_CLASSES else 2
     equal_logits, equal_found = np.empty(logits.shape[1:]), np.empty(n_classes)
     other_logits, other_found = np.empty(logits.shape[1:]), np.empty(n_classes)
     for task in range(grams.shape[0]):
@@ -317,25 +332,29 @@ def fit_mixtures(
         spread = _spread(gram, known.shape[0])
         answers[:] = 0.0
         evidence, within[task], clustered = _alternate(
-            gram, spread, known, hints[task], shares[task], phantom, answers, logits[task], found[task]
+            gram, spread, known, hints[task], shares[task], 0.0, answers, logits[task], found[task]
         )
         if not estimate:
             found[task] = shares[task]
             continue
         equal_within = within[task]
         equal_logits[:], equal_found[:] = logits[task], found[task]
-        for start in range(2 if n_query else 0):
-            if start == 0:
-                answers[:] = 0.0
-            else:
+        unequal = False
+        for hypothesis in range(n_unequal):  # any division, the same from one class, some classes present
+            if hypothesis == 2 and not unequal:
+                break
+            if hypothesis == 1:
                 _put_into_one_class(gram, known, answers)
+            else:
+                answers[:] = 0.0
+            phantom = OF_CLASSES_PRESENT if hypothesis == 2 else OF_ANY_DIVISION
             other, other_within, seen = _alternate(
                 gram, spread, known, hints[task], nothing, phantom, answers, other_logits, other_found
             )
-            head_start = max(lead, (spread[1] / DIMENSIONS_OF_A_NAT) ** 1.5)
-            other += _evidence_of_counts(other_found, n_query, head_start)
+            other += _evidence_of_counts(other_found, n_query, lead, spread[1], phantom)
             clustered = clustered or seen
             if other > evidence:
                 logits[task], found[task], within[task], evidence = other_logits, other_found, other_within, other
+                unequal = True
         if not clustered and not _labels_are_clustered(gram, known, n_classes):
             logits[task], found[task], within[task] = equal_logits, equal_found, equal_within
