@@ -194,6 +194,14 @@ def test_half_precision_is_widened_wherever_it_stands(of_query, kernel):
         assert_array_equal(solve_tasks(query[:, ::3], truth[:, ::3], support, kernel=kernel).argmax(axis=2), labels)
 
 
+@pytest.mark.parametrize("precision", [np.float32, np.float64])
+def test_one_query_may_be_far_larger_than_all_other_rows(precision):
+    support, labels, query, _ = blobs(np.random.default_rng(0), n_tasks=3)
+    query = query.astype(precision)
+    query[1, 4] *= precision(1e25 if precision is np.float32 else 1e45)
+    assert np.isfinite(solve_tasks(support.astype(precision), labels, query)).all()
+
+
 @pytest.mark.parametrize("scale", [1e-30, 1e-25, 1e19, 1e30])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("feature_transform", ["cl2n", "power", "discriminant"])

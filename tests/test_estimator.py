@@ -114,9 +114,12 @@ def test_the_query_term_moves_the_objective_stage_by_stage():
         lambda names, known: [str(n) if k else -1 for n, k in zip(names, known, strict=True)],
         lambda names, known: np.array([n if k else None for n, k in zip(names, known, strict=True)], dtype=object),
         lambda names, known: np.array([n if k else np.nan for n, k in zip(names, known, strict=True)], dtype=object),
+        lambda names, known: [str(n) if k else float("nan") for n, k in zip(names, known, strict=True)],
         lambda names, known: pd.Series(names).where(known),
+        lambda names, known: pd.Series(names, dtype="string").where(known),
+        lambda names, known: np.array([n if k else pd.NA for n, k in zip(names, known, strict=True)], dtype=object),
     ],
-    ids=["empty", "minus one in a list", "None", "NaN", "pandas"],
+    ids=["empty", "minus one in a list", "None", "NaN", "NaN in a list", "pandas", "pandas string", "NA"],
 )
 def test_string_labels(marked):
     X, y, _ = digits()
@@ -125,6 +128,32 @@ def test_string_labels(marked):
     expected = TransductiveMaxMarginClassifier().fit(X, y)
     assert_array_equal(clf.classes_, [f"digit {c}" for c in range(10)])
     assert_array_equal(clf.transduction_, np.char.add("digit ", expected.transduction_.astype(str)))
+
+
+def test_whole_numbers_with_gaps():
+    X, y, _ = digits()
+    clf = TransductiveMaxMarginClassifier().fit(X, pd.Series(y, dtype="Int64").where(y >= 0))
+    assert_array_equal(clf.transduction_, TransductiveMaxMarginClassifier().fit(X, y).transduction_)
+
+
+def test_two_labelled_rows_and_nothing_else():
+    """They are each other's only neighbours: averaged, they would be one."""
+    rng = np.random.default_rng(0)
+    centres = np.array([[-2.0], [2.0]])
+    X = centres + rng.standard_normal((2, 8))
+    later = np.repeat(centres, 20, axis=0) + rng.standard_normal((40, 8))
+    clf = TransductiveMaxMarginClassifier.from_preset("auto").fit(X, [0, 1])
+    assert np.mean(clf.predict(later) == np.repeat([0, 1], 20)) > 0.9
+
+
+def test_classes_that_take_turns_are_sampled_alike():
+    """Of a large task a mixture sees a part; rows come in any order."""
+    rng = np.random.default_rng(0)
+    truth = np.arange(10_000) % 10
+    X = rng.standard_normal((10, 16))[truth] + rng.standard_normal((10_000, 16))
+    y = np.where(np.arange(10_000) < 10, truth, -1)
+    clf = TransductiveMaxMarginClassifier.from_preset("auto").fit(X, y)
+    assert clf.prior_.max() < 0.15
 
 
 def test_precomputed_kernel():
@@ -291,6 +320,16 @@ def test_a_refit_that_fails_leaves_no_mixed_classifier():
     clf = TransductiveMaxMarginClassifier(lambda2=(0.0,)).fit(X, y)
     with pytest.raises(RuntimeError, match="stop"):
         clf.set_params(callback=fail).fit(X[::2], names[::2])
+    with pytest.raises(NotFittedError):
+        clf.predict(X)
+
+
+@pytest.mark.parametrize("solver", ["dual", "primal"])
+def test_a_refit_on_bad_labels_leaves_an_unfitted_classifier(solver):
+    X, y, _ = digits()
+    clf = TransductiveMaxMarginClassifier(solver=solver).fit(X, y)
+    with pytest.raises(ValueError, match="every row is unlabelled"):
+        clf.fit(X[:, :5], np.full(len(X), -1))
     with pytest.raises(NotFittedError):
         clf.predict(X)
 

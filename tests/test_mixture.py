@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax
 
+from marginshot import PRESETS, solve_tasks
 from marginshot.mixture import fit_mixture, spread
 from marginshot.mixture_compiled import fit_mixtures
 
@@ -42,7 +43,7 @@ def test_in_many_dimensions_equal_shares_have_a_longer_head_start(monkeypatch):
     def misjudged():
         errors = []
         for seed in range(10):
-            rows, labels, _ = clusters([6] * 10, shots=3, seed=seed, spread=0.2, dimensions=200)
+            rows, labels, _ = clusters([10] * 10, seed=seed, spread=0.15, dimensions=200)
             rows /= np.linalg.norm(rows, axis=1, keepdims=True)
             errors.append(abs(fit_mixture(rows @ rows.T, labels, None, 10).shares - 0.1).max())
         return np.mean(errors)
@@ -124,6 +125,7 @@ def test_classes_and_queries_may_come_in_any_order(seed, order):
         ([12, 9] * 6, 5, 300),
         ([20, 0, 0, 9, 0, 0, 0, 15, 0, 0], 3, 20),
         ([0, 1, 0, 0, 1, 0, 0], 2, 20),
+        ([3] * 60, 3, 400),
     ],
 )
 @pytest.mark.parametrize("estimate", [True, False])
@@ -142,6 +144,39 @@ def test_the_compiled_twin_agrees(counts, shots, dimensions, estimate, hinted):
     assert_allclose(logits, mixture.logits(grams), atol=2e-3)
     assert_allclose(found, mixture.shares, atol=1e-5)
     assert_allclose(within, mixture.within, atol=1e-5)
+
+
+def nuisance(seed, shots=5, n_classes=10, dimensions=100):
+    """Classes that differ in most features, and two strong features that have nothing to do with them."""
+    rng = np.random.default_rng(seed)
+    classes = np.tile(np.arange(n_classes), shots + 15)
+    rows = (0.7 * rng.standard_normal((n_classes, dimensions)))[classes]
+    rows += rng.standard_normal(rows.shape)
+    rows[:, :2] += 6.0 * rng.choice([-1, 1], size=(len(rows), 2))
+    rows -= rows.mean(axis=0)
+    n_support = shots * n_classes
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True), classes[:n_support], classes[n_support:]
+
+
+def test_a_mixture_that_the_labels_contradict_is_not_believed():
+    """Its clusters are not the classes: several labels a class know that, one does not."""
+    trusts = [fit_mixture(rows @ rows.T, labels, None, 10).trust for rows, labels, _ in map(nuisance, range(5))]
+    assert np.mean(trusts) < 0.2
+    clear = [clusters([15] * 10, shots=5, seed=seed) for seed in range(5)]
+    assert_array_equal([fit_mixture(rows @ rows.T, labels, None, 10).trust for rows, labels, _ in clear], 1.0)
+    rows, labels, _ = nuisance(0, shots=1)
+    assert fit_mixture(rows @ rows.T, labels, None, 10).trust == 1.0
+
+
+def test_planes_answer_where_the_mixture_is_not_believed():
+    tasks = [nuisance(seed) for seed in range(10)]
+    support, query = (np.stack([rows[part] for rows, _, _ in tasks]) for part in (slice(50), slice(50, None)))
+    labels, truth = np.stack([task[1] for task in tasks]), np.stack([task[2] for task in tasks])
+
+    def accuracy(**options):
+        return np.mean(solve_tasks(support, labels, query, **options).argmax(axis=2) == truth)
+
+    assert accuracy(**PRESETS["auto"]) > accuracy(lambda2=(0,)) - 0.01
 
 
 def test_hints_lead_to_the_classes_they_name():

@@ -24,7 +24,12 @@ def unlabelled_rows(y: NDArray[Any]) -> NDArray[np.bool_]:
     if y.dtype.kind in "iufb":
         return np.asarray(y == UNLABELLED)
     # A list such as ["cat", -1] becomes an array of strings, "-1" among them.
-    return np.array([label is None or label != label or label in ("", "-1", UNLABELLED) for label in y], dtype=bool)
+    return np.array([_is_missing(label) or label in ("", "-1", UNLABELLED) for label in y], dtype=bool)
+
+
+def _is_missing(label: Any) -> bool:
+    """None, NaN, or pandas' NA, which is neither equal nor unequal to itself."""
+    return label is None or type(label).__name__ == "NAType" or bool(label != label)
 
 
 def encode_labels(y: ArrayLike, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -74,5 +79,13 @@ class Labelled:
 
 
 def _as_array(y: ArrayLike) -> NDArray[Any]:
-    """``y`` as an array, its missing values (a data frame's included) kept as they are."""
-    return np.asarray(y, dtype=object) if hasattr(y, "isna") and y.isna().any() else np.asarray(y)
+    """``y`` as an array, its missing values (a data frame's, or NaN beside strings) kept as they are."""
+    if hasattr(y, "isna"):
+        missing = np.asarray(y.isna())
+        if missing.any():
+            held = np.array(y, dtype=object)
+            held[missing] = None
+            return held
+    labels = np.asarray(y)
+    # NumPy makes "nan" of a NaN beside strings.
+    return np.asarray(y, dtype=object) if labels.dtype.kind in "US" and not hasattr(y, "dtype") else labels

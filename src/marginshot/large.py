@@ -161,7 +161,6 @@ def fit(estimator: Classifier, source: Table, known: Labelled, settings: Setting
         table, table_map = _keep_kernel_features(rows, row_map)
     monitor = FitMonitor(estimator.verbose, estimator.callback, settings.stages, len(known.classes))
     solution = _Problem(table, table_map, known, settings, graph, hints, averaged).solve(monitor)
-    estimator._forget()
     estimator.__dict__.update(_learned(solution, row_map, kernel_function, known))
     estimator._transformer, estimator._smoothing, estimator._graph = transformer, smoothing, graph
     if solution.path.interrupted:

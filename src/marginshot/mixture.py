@@ -19,6 +19,10 @@ all. A centre made of few rows fits these too well, the more so the more dimensi
 quarter of the variance with each row left out of the centre it is compared with, and where neither queries nor labelled
 rows show clusters, shares stay equal.
 
+Clusters may have nothing to do with the classes. Where these have several labels, each labelled row is left out of its
+centre, and looked for by the nearest; a mixture that places fewer of them rightly than the means of the support do is
+believed the less, down to not at all: its logits shrink, and the shares it found towards equal ones.
+
 What is known of a query beforehand, its hints, stands beside log p(c | x) while centres and shares are sought: the
 logits of `marginshot.graph`.
 """
@@ -48,6 +52,7 @@ LEAST_WITHIN, MOST_LEFT_OUT = 0.05, 2.0  # between which shares of the variance 
 LEAST_SPREAD = 1e-7  # of rows that are not all one, as a share of their squared lengths: less is rounding
 SHARE_STEPS = 5  # of the inner alternation between answers and shares
 LEAST_SHARE = 1e-6
+LEAST_LOGIT = -40.0  # of a query beside that of its likeliest class: nothing is surer of what it has seen so little of
 CENTRE_PRIOR = 1.0  # rows at the task's mean that every centre holds
 LEFT_OUT = 0.25  # weight of the variance with rows left out of their centres, beside that of the variance as found
 # Variance that classes must explain to be clusters: of queries left out of their centres, and of labelled rows, of
@@ -70,6 +75,8 @@ STARTS_OF_AN_ABSENT = 2.0
 MANY_CLASSES = (
     5  # beyond which some may be absent; of fewer, a wrong guess with one label a class costs more than it wins
 )
+# Labelled rows, and their share, by which means of the support may be ahead before a mixture is not believed at all.
+MISPLACED, MISPLACED_SHARE = 2.0, 0.02
 FEW_CLASSES = 4  # up to which shares are estimated among rows of their own lengths
 NEIGHBOURS = 8  # that rows are averaged with before their shares are estimated
 # A mixture has few numbers to find: of a large task, this many queries and labelled rows tell them.
@@ -91,18 +98,27 @@ class Mixture:
         Given, or estimated: those of the answers.
     within : ndarray of shape (...)
         Share of the rows' variance that lies within the classes: small where the clusters are far apart.
+    trust : ndarray of shape (...)
+        How far labelled rows bear the mixture out, 0 to 1. `believed` applies it.
     """
 
     coef: Array
     intercept: Array
     shares: Array
     within: Array
+    trust: Array
 
     def over_rows(self, chosen: NDArray[np.int64], n_rows: int) -> Mixture:
         """The same mixture over ``n_rows`` rows, of which it was fitted on those ``chosen``."""
         coef = np.zeros((n_rows, self.coef.shape[1]))
         coef[chosen] = self.coef
         return replace(self, coef=coef)
+
+    def believed(self) -> Mixture:
+        """The same mixture, its logits as large as they are trusted, its shares as far from equal ones."""
+        trust, n_classes = self.trust[..., None], self.shares.shape[-1]
+        shares = trust * self.shares + (1.0 - trust) / n_classes
+        return replace(self, coef=trust[..., None] * self.coef, intercept=trust * self.intercept, shares=shares)
 
     def logits(self, gram: NDArray[np.floating]) -> Array:
         """(..., rows, M) -> (..., rows, N)."""
@@ -192,8 +208,15 @@ def sample_rows(support: NDArray[np.int64], labels: NDArray[np.int64], n_rows: i
 
 
 def evenly(size: int, count: int) -> NDArray[np.int64]:
-    """At most ``count`` of the numbers below ``size``, spread evenly."""
-    return np.linspace(0, size - 1, min(size, count)).round().astype(np.int64)
+    """At most ``count`` of the numbers below ``size``, in order: one drawn from each of ``count`` equal parts.
+
+    The draws are always the same. Equal steps instead could meet the same classes again and again, where rows take
+    turns.
+    """
+    if size <= count:
+        return np.arange(size)
+    edges = np.arange(count) * size // count
+    return edges + (np.random.default_rng(0).random(count) * np.diff(edges, append=size)).astype(np.int64)
 
 
 def fit_mixture(
@@ -236,10 +259,10 @@ def fit_mixture(
     if shares is not None:
         given = np.broadcast_to(shares, task.class_shape)
         mixture, _, _ = task.alternate(_keep_to(given), task.unanswered)
-        return replace(mixture, shares=given)
+        return replace(mixture.believed(), shares=given)
     found, evidence, clustered = task.alternate(_keep_to(np.full(task.class_shape, 1.0 / n_classes)), task.unanswered)
     if not task.n_query:
-        return found
+        return found.believed()
     m, equal, clustered = task.n_query, found, clustered | task.labels_are_clustered()
     evidence = evidence + n_classes * gammaln(m / n_classes + 1.0) - gammaln(m + 1.0)
     in_dimensions = (task.dimensions / DIMENSIONS_OF_A_NAT) ** 1.5
@@ -254,7 +277,7 @@ def fit_mixture(
         better = (evidence_of_free > evidence) & (unequal | (not absent))
         found, evidence = _choose(better, free, found), np.where(better, evidence_of_free, evidence)
         unequal, clustered = unequal | better, clustered | seen
-    return _choose(clustered, found, equal)
+    return _choose(clustered, found, equal).believed()
 
 
 def _evidence_of_any_division(counts: Array) -> Array:
@@ -281,6 +304,7 @@ def _choose(first: NDArray[np.bool_], a: Mixture, b: Mixture) -> Mixture:
         np.where(first[..., None], a.intercept, b.intercept),
         np.where(first[..., None], a.shares, b.shares),
         np.where(first, a.within, b.within),
+        np.where(first, a.trust, b.trust),
     )
 
 
@@ -342,11 +366,13 @@ class _Task:
             centres = (weights + CENTRE_PRIOR / n_rows) / sizes
             products = self.gram @ centres
             lengths = np.einsum("...ic,...ic->...c", centres, products)
-            distances = weights * (self.squares[..., None] - 2.0 * products + lengths[..., None, :])
+            away = self.squares[..., None] - 2.0 * products + lengths[..., None, :]
+            distances = weights * away
             if round_:
                 within = np.clip(self._share_of_variance(distances), LEAST_WITHIN, 1.0)
             beta = sharpening * self._sharpness(within)[..., None]
             logits = beta[..., None] * (2.0 * products[..., n:, :] - lengths[..., None, :]) + self.hints
+            logits = np.maximum(logits - logits.max(axis=-1, keepdims=True), LEAST_LOGIT)
             for _ in range(SHARE_STEPS if self.n_query else 0):
                 pull = share_rule(softmax(logits + pull[..., None, :], axis=-1), pull)
             answers = softmax(logits + pull[..., None, :], axis=-1)
@@ -359,8 +385,25 @@ class _Task:
         doubts = HINTS_IN_EVIDENCE * self.hints - log_answers
         evidence = -0.5 * self.dimensions * self.weight * log_variance + (answers * doubts).sum(axis=(-2, -1))
         shares = answers.mean(axis=-2) if self.n_query else np.full(self.class_shape, 1.0 / self.class_shape[-1])
-        mixture = Mixture(2.0 * beta[..., None] * centres, pull - beta * lengths, shares, within)
+        trust = self._trust(away[..., :n, :] * (sizes / (sizes - self.support)) ** 2, beta[..., None])
+        mixture = Mixture(2.0 * beta[..., None] * centres, pull - beta * lengths, shares, within, trust)
         return mixture, evidence, self._are_clustered(left_out[..., n:, :])
+
+    def _trust(self, left_out: Array, beta: Array) -> Array:
+        """How far a mixture is believed that finds labelled rows in their class no less than means of the support do.
+
+        ``left_out`` (..., n, N) are their squared distances to the mixture's centres, their own without them, and
+        ``beta`` (..., 1, 1) its sharpness.
+        """
+        members = self.support / SUPPORT_WEIGHT
+        counts = members.sum(axis=-2, keepdims=True)
+        _, products, lengths = self._centres_of_support()
+        to_means = self.squares[..., : self.n_support, None] - 2.0 * products + lengths[..., None, :]
+        to_means = to_means * np.where(members > 0, counts / np.maximum(counts - 1.0, 1.0), 1.0) ** 2
+        several = members * (counts > 1)
+        leads = several * (softmax(-beta * left_out, axis=-1) - softmax(-beta * to_means, axis=-1))
+        checked = several.sum(axis=(-2, -1))
+        return np.asarray(np.clip(1.0 + leads.sum(axis=(-2, -1)) / (MISPLACED + MISPLACED_SHARE * checked), 0.0, 1.0))
 
     def _share_of_variance(self, weighted_distances: Array) -> Array:
         share = np.full(self.class_shape[:-1], FIRST_WITHIN)

@@ -26,6 +26,8 @@ from marginshot.mixture import (
     LEAST_WITHIN,
     LEFT_OUT,
     MANY_CLASSES,
+    MISPLACED,
+    MISPLACED_SHARE,
     MOST_LEFT_OUT,
     OF_ANY_DIVISION,
     OF_CLASSES_PRESENT,
@@ -100,20 +102,21 @@ def _alternate(
     gram: Gram,
     spread: tuple[float, float, float],
     labels: NDArray[np.int64],
+    means: tuple[Array, Gram, Gram],
     hints: Array,
     shares: Array,
     phantom: float,
     answers: Array,
     logits: Array,
     found: Array,
-) -> tuple[float, float, bool]:
+) -> tuple[float, float, bool, float]:
     """Write logits (M, N) and shares (N,) after the last round, starting from ``answers`` (N, m), which are changed.
 
     ``hints`` (N, m) stand beside the likelihoods of the queries; ``phantom`` queries are added to the counts where no
     ``shares`` are.
 
-    Returns the evidence but for that of the counts, the share of the variance within the classes, and whether there are
-    clusters.
+    Returns the evidence but for that of the counts, the share of the variance within the classes, whether there are
+    clusters, and how far labelled rows bear it out, by comparison with ``means`` (see `_means_of_support`).
     """
     n_classes, n_rows, n_support = found.shape[0], gram.shape[0], labels.shape[0]
     n_query = n_rows - n_support
@@ -145,7 +148,8 @@ def _alternate(
         for i in range(n_query):
             if answers[c, i] > 0.0:
                 evidence += answers[c, i] * (HINTS_IN_EVIDENCE * hints[c, i] - math.log(answers[c, i]))
-    return evidence, within, of_queries < (1.0 - EXPLAINED_OF_QUERIES) * to_mean
+    trust = _trust(gram, labels, beta, (sizes, centres, products), means)
+    return evidence, within, of_queries < (1.0 - EXPLAINED_OF_QUERIES) * to_mean, trust
 
 
 @leaf
@@ -177,6 +181,58 @@ def _left_out(
             else:
                 of_queries += distance
     return of_support, of_queries
+
+
+@leaf
+def _trust(
+    gram: Gram,
+    labels: NDArray[np.int64],
+    beta: float,
+    mixture: tuple[Array, Gram, Gram],
+    means: tuple[Array, Gram, Gram],
+) -> float:
+    """How far a mixture is believed that finds labelled rows, left out, in their class no less than the means do.
+
+    Sizes (N,), centres and their inner products with the rows, (N, n or more), of both.
+    """
+    counts = means[0]
+    lengths, lengths_of_means = _lengths(mixture[1], mixture[2]), _lengths(means[1], means[2])
+    lead, n_checked = 0.0, 0
+    for i in range(labels.shape[0]):
+        own, square = labels[i], np.float64(gram[i, i])
+        if counts[own] > 1.0:
+            without = (mixture[0][own] / (mixture[0][own] - SUPPORT_WEIGHT)) ** 2
+            lead += _found(square, own, beta, without, lengths, mixture[2][:, i])
+            without = (counts[own] / (counts[own] - 1.0)) ** 2
+            lead -= _found(square, own, beta, without, lengths_of_means, means[2][:, i])
+            n_checked += 1
+    return min(max(1.0 + lead / (MISPLACED + MISPLACED_SHARE * n_checked), 0.0), 1.0)
+
+
+@leaf
+def _lengths(centres: Gram, products: Gram) -> Array:
+    """CᵀKC of every class, (N,)."""
+    lengths = np.empty(centres.shape[0])
+    for c in range(centres.shape[0]):
+        lengths[c] = _length(centres[c], products[c])
+    return lengths
+
+
+@leaf
+def _found(
+    square: float, own: int, beta: float, without: float, lengths: Array, products: NDArray[np.float32]
+) -> float:
+    """Probability of a row's ``own`` class, from which it is so many times as far ``without`` itself in the centre."""
+    distances = np.empty(lengths.shape[0])
+    nearest, total = np.inf, 0.0
+    for c in range(lengths.shape[0]):
+        distances[c] = square - 2.0 * np.float64(products[c]) + lengths[c]
+        if c == own:
+            distances[c] *= without
+        nearest = min(nearest, distances[c])
+    for c in range(lengths.shape[0]):
+        total += math.exp(beta * (nearest - distances[c]))
+    return math.exp(beta * (nearest - distances[own])) / total
 
 
 @leaf
@@ -236,48 +292,51 @@ def _scale(centre: NDArray[np.float32], product: NDArray[np.float32], beta: floa
 
 
 @leaf
-def _labels_are_clustered(gram: Gram, labels: NDArray[np.int64], n_classes: int) -> bool:
-    """Whether labelled rows are nearer to their class than to the task's mean, where classes have several."""
-    n_rows, n_support = gram.shape[0], labels.shape[0]
-    counts, lengths, products = np.zeros(n_classes), np.zeros(n_classes), np.zeros(n_support)
+def _means_of_support(gram: Gram, labels: NDArray[np.int64], n_classes: int) -> tuple[Array, Gram, Gram]:
+    """Counts (N,) of labelled rows, their weights (N, n) in their class's mean, and its inner products with them."""
+    n_support = labels.shape[0]
+    means, products = np.zeros((n_classes, n_support), np.float32), np.empty((n_classes, n_support), np.float32)
+    counts = np.zeros(n_classes)
     for i in range(n_support):
+        means[labels[i], i] = np.float32(1.0)
         counts[labels[i]] += 1.0
-    grand = 0.0
+    for c in range(n_classes):
+        means[c] /= np.float32(counts[c])
+    np.dot(means, np.ascontiguousarray(gram[:n_support, :n_support]), products)
+    return counts, means, products
+
+
+@leaf
+def _labels_are_clustered(gram: Gram, labels: NDArray[np.int64], of_support: tuple[Array, Gram, Gram]) -> bool:
+    """Whether labelled rows are nearer to their class than to the task's mean, where classes have several."""
+    n_rows, (counts, means, products) = gram.shape[0], of_support
+    grand, within, to_mean = 0.0, 0.0, 0.0
     for i in range(n_rows):
         grand += np.float64(gram[i].sum()) / n_rows**2
-    for i in range(n_support):
-        for j in range(n_support):
-            if labels[j] == labels[i]:
-                products[i] += np.float64(gram[i, j]) / counts[labels[i]]
-        lengths[labels[i]] += products[i] / counts[labels[i]]
-    within, to_mean = 0.0, 0.0
-    for i in range(n_support):
-        count, square = counts[labels[i]], np.float64(gram[i, i])
+    for i in range(labels.shape[0]):
+        own, square = labels[i], np.float64(gram[i, i])
+        count = counts[own]
         if count > 1.0:
-            within += (square - 2.0 * products[i] + lengths[labels[i]]) * count / (count - 1.0)
+            distance = square - 2.0 * np.float64(products[own, i]) + _length(means[own], products[own])
+            within += distance * count / (count - 1.0)
             to_mean += square - 2.0 * np.float64(gram[i].sum()) / n_rows + grand
     return within < (1.0 - EXPLAINED_OF_SUPPORT) * to_mean * (n_rows / (n_rows - 1.0)) ** 2
 
 
 @leaf
-def _put_into_one_class(gram: Gram, labels: NDArray[np.int64], answers: Array) -> None:
+def _put_into_one_class(gram: Gram, of_support: tuple[Array, Gram, Gram], answers: Array) -> None:
     """Answers (N, m) that put every query into the class whose support is nearest to their mean."""
-    n_support, n_classes = labels.shape[0], answers.shape[0]
-    centres, products = np.zeros((n_classes, n_support), np.float32), np.empty((n_classes, n_support), np.float32)
-    for i in range(n_support):
-        centres[labels[i], i] = np.float32(1.0)
-    for c in range(n_classes):
-        centres[c] /= centres[c].sum()
-    np.dot(centres, np.ascontiguousarray(gram[:n_support, :n_support]), products)
+    _, means, products = of_support
+    n_support = means.shape[1]
     to_queries = np.zeros(n_support)
     for i in range(n_support):
         for j in range(n_support, gram.shape[0]):
             to_queries[i] += np.float64(gram[i, j])
     nearest, least = 0, np.inf
-    for c in range(n_classes):
-        distance = _length(centres[c], products[c])
+    for c in range(means.shape[0]):
+        distance = _length(means[c], products[c])
         for i in range(n_support):
-            distance -= 2.0 * np.float64(centres[c, i]) * to_queries[i] / answers.shape[1]
+            distance -= 2.0 * np.float64(means[c, i]) * to_queries[i] / answers.shape[1]
         if distance < least:
             nearest, least = c, distance
     answers[:] = 0.0
@@ -324,37 +383,36 @@ def fit_mixtures(
     """
     n_classes, n_query = found.shape[1], grams.shape[1] - labels.shape[1]
     nothing, answers = np.empty(0), np.empty((n_classes, n_query))
-    n_unequal = 0 if n_query == 0 else 3 if n_classes > MANY_CLASSES else 2
+    n_unequal = 0 if n_query == 0 or not estimate else 3 if n_classes > MANY_CLASSES else 2
     equal_logits, equal_found = np.empty(logits.shape[1:]), np.empty(n_classes)
     other_logits, other_found = np.empty(logits.shape[1:]), np.empty(n_classes)
     for task in range(grams.shape[0]):
         gram, known = grams[task], labels[task]
-        spread = _spread(gram, known.shape[0])
+        spread, means = _spread(gram, known.shape[0]), _means_of_support(gram, known, n_classes)
         answers[:] = 0.0
-        evidence, within[task], clustered = _alternate(
-            gram, spread, known, hints[task], shares[task], 0.0, answers, logits[task], found[task]
+        evidence, within[task], clustered, trust = _alternate(
+            gram, spread, known, means, hints[task], shares[task], 0.0, answers, logits[task], found[task]
         )
-        if not estimate:
-            found[task] = shares[task]
-            continue
-        equal_within = within[task]
+        equal_within, equal_trust = within[task], trust
         equal_logits[:], equal_found[:] = logits[task], found[task]
         unequal = False
         for hypothesis in range(n_unequal):  # any division, the same from one class, some classes present
             if hypothesis == 2 and not unequal:
                 break
             if hypothesis == 1:
-                _put_into_one_class(gram, known, answers)
+                _put_into_one_class(gram, means, answers)
             else:
                 answers[:] = 0.0
             phantom = OF_CLASSES_PRESENT if hypothesis == 2 else OF_ANY_DIVISION
-            other, other_within, seen = _alternate(
-                gram, spread, known, hints[task], nothing, phantom, answers, other_logits, other_found
+            other, other_within, seen, other_trust = _alternate(
+                gram, spread, known, means, hints[task], nothing, phantom, answers, other_logits, other_found
             )
             other += _evidence_of_counts(other_found, n_query, lead, spread[1], phantom)
             clustered = clustered or seen
             if other > evidence:
                 logits[task], found[task], within[task], evidence = other_logits, other_found, other_within, other
-                unequal = True
-        if not clustered and not _labels_are_clustered(gram, known, n_classes):
-            logits[task], found[task], within[task] = equal_logits, equal_found, equal_within
+                unequal, trust = True, other_trust
+        if unequal and not clustered and not _labels_are_clustered(gram, known, means):
+            logits[task], found[task], within[task], trust = equal_logits, equal_found, equal_within, equal_trust
+        logits[task] *= trust
+        found[task] = trust * found[task] + (1.0 - trust) / n_classes if estimate else shares[task]

@@ -45,6 +45,19 @@ def neighbour_weight(n_support: int, n_classes: int) -> float:
     return float(0.5 / np.sqrt(shots_a_class(n_support, n_classes)))
 
 
+def neighbours_among(n_neighbors: int, n_rows: int) -> int:
+    """Neighbours of a row among so few: at most half of the others.
+
+    Two rows averaged with each other would be one.
+
+    Examples
+    --------
+    >>> neighbours_among(8, 2), neighbours_among(8, 11), neighbours_among(8, 100)
+    (0, 5, 8)
+    """
+    return max(min(n_neighbors, (n_rows - 1) // 2), 0)
+
+
 def shots_a_class(n_support: int, n_classes: int) -> float:
     """Labelled rows a class, on average and at least 1."""
     return max(n_support / n_classes, 1.0)
@@ -74,7 +87,7 @@ class TaskNeighbours(NamedTuple):
         """Of unit rows with inner products (T, M, M)."""
         from marginshot.neighbours_compiled import find_neighbours  # imports numba
 
-        shape = (*inner.shape[:2], min(n_neighbors, inner.shape[1] - 1))
+        shape = (*inner.shape[:2], neighbours_among(n_neighbors, inner.shape[1]))
         found = cls(np.empty(shape, np.int64), np.empty(shape, np.float32), np.empty(shape[:2], np.int64))
         find_neighbours(inner, *found)
         return found
@@ -87,7 +100,9 @@ def smooth_grams(inner: Grams, n_neighbors: int, weight: float) -> Grams:
     """
     inner = inner.astype(np.float32, copy=False)
     n_rows = inner.shape[1]
-    k = min(n_neighbors, n_rows - 1)
+    k = neighbours_among(n_neighbors, n_rows)
+    if not k:
+        return inner
     diagonal = np.arange(n_rows)
     empty = inner[:, diagonal, diagonal] == 0
     others = inner.copy()
@@ -162,7 +177,7 @@ class NeighbourSmoothing:
         """Remember unit rows (M, D) and their neighbours; return them smoothed, centred and of unit length."""
         self.filled = filled = np.asarray(rows.any(axis=1))
         self.rows = rows if filled.all() else rows[filled]
-        self.neighbours = nearest_of_each(self.rows, max(0, min(self.n_neighbors, len(self.rows) - 1)))
+        self.neighbours = nearest_of_each(self.rows, neighbours_among(self.n_neighbors, len(self.rows)))
         smooth = rows.copy()
         smooth[filled] = self._mix(self.rows, self.neighbours)
         self.finish.fit(smooth)

@@ -113,7 +113,7 @@ def test_interrupted_between_cells_and_resumed(cli, fails, features, monkeypatch
     assert not RegimeTable.load("regimes/regimes.json").complete
     assert len(read_csv()) == 15
 
-    assert "regimes.json holds finished cells. Keep them with --resume, or start over" in fails(*command)
+    assert "regimes.json is there already. Go on with it by --resume, or start over" in fails(*command)
     assert "made with other seed" in fails(*command, "--resume", "--seed", 1)
     resumed = cli(*command, "--resume")
     assert resumed.code == 0
@@ -193,7 +193,7 @@ def test_ctrl_c_inside_a_cell(features, tmp_path):
     assert process.returncode == 130, err
     assert "Traceback" not in err
     assert "No cell compares simpleshot with another method." in out
-    assert "Interrupted before any cell was finished." in err
+    assert "Interrupted before any cell was finished. What is finished is in" in err
 
 
 def test_started_over_with_force(cli, features):

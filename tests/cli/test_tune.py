@@ -47,6 +47,25 @@ def test_the_preset_auto_keeps_its_own_rule_for_lambda2(cli):
     assert cli("evaluate", "digits", *QUICK, "--methods", "fs-tmmc-auto", "--config", "auto.toml").code == 0
 
 
+def test_interrupted_it_keeps_the_best_so_far(cli, monkeypatch):
+    from marginshot.evaluation import tuning
+
+    evaluate, calls = tuning.evaluate, []
+
+    def interrupted(*arguments, **options):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return evaluate(*arguments, **options)
+
+    monkeypatch.setattr(tuning, "evaluate", interrupted)
+    outcome = cli("tune", "digits", *QUICK, "--trials", 5, "--out", "tuned.toml")
+    assert outcome.code == 130
+    assert "Interrupted after 2 of 5 trials: the best so far is kept." in outcome.err
+    assert "Traceback" not in outcome.err
+    assert tomllib.loads(Path("tuned.toml").read_text())["tuned"]["trials"] == 2
+
+
 def test_only_the_margin_family_is_tuned(fails):
     assert "Only one method of the maximum-margin family can be tuned; got protonet" in fails(
         "tune", "digits", *QUICK, "--method", "protonet"

@@ -68,6 +68,25 @@ def test_the_output_inside_the_folder_is_no_input(workplace, run, encoded):
         assert len(items(workplace / "photos" / "labelled" / "labels.csv")) == 24
 
 
+def test_answers_do_not_go_among_the_examples(workplace, run, encoded):
+    code, _, err = run("label", "photos", "--examples", "examples", "--out", "examples", "--copy")
+    assert code == 2
+    assert "examples holds the examples" in err
+    assert len(list((workplace / "examples").rglob("*.png"))) == 6
+
+
+@pytest.mark.parametrize("name", ["labels.csv", "labels-gallery.html", "rows.npz"])
+def test_the_model_is_not_saved_over_something_else(workplace, run, name):
+    rng = np.random.default_rng(0)
+    np.savez(workplace / "rows.npz", X=rng.standard_normal((30, 4)), y=np.array(["a", "b", *[""] * 28]))
+    before = (workplace / "rows.npz").read_bytes()
+    code, _, err = run("label", "rows.npz", "--out", "labels.csv", "--save", name, "--force")
+    assert code == 2
+    assert f"{name} is the input, or where another output goes" in err
+    assert (workplace / "rows.npz").read_bytes() == before
+    assert not (workplace / "labels.csv").exists()
+
+
 def test_interrupted_while_encoding_keeps_what_is_done(workplace, run, encoded, monkeypatch):
     monkeypatch.setattr("marginshot.labelling.embed.BATCH_SIZE", 10)
     whole = PictureEncoder.encode
@@ -142,6 +161,20 @@ def test_tables_of_other_programs(tmp_path):
 
 def test_labels_that_are_missing():
     assert read_labels([None, float("nan"), "", " ", -1, "-1", "nan", "<NA>", "Nan", 0]) == ("",) * 8 + ("Nan", "0")
+
+
+@pytest.mark.parametrize(
+    "y", [np.array([0.0, -1.0, 2.0]), np.array([b"0", b"", b"2"]), np.array([[0], [-1], [2]]), np.array([0, np.nan, 2])]
+)
+def test_labels_in_npz_of_any_kind(tmp_path, y):
+    np.savez(tmp_path / "rows.npz", X=np.ones((3, 2)), y=y)
+    assert read_labels(read_npz(tmp_path / "rows.npz", None).column("y")) == ("0", "", "2")
+
+
+def test_several_labels_a_row_are_refused(tmp_path):
+    np.savez(tmp_path / "rows.npz", X=np.ones((3, 2)), y=np.ones((3, 2)))
+    with pytest.raises(ValueError, match=r"rows\.npz: y needs one label a row; got shape \(3, 2\)"):
+        read_npz(tmp_path / "rows.npz", None)
 
 
 @pytest.mark.parametrize(

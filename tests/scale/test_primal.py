@@ -273,7 +273,7 @@ def test_a_prior_is_estimated_from_a_sample(monkeypatch):
     monkeypatch.setattr("marginshot.mixture.SAMPLED_QUERIES", 400)
     sampled = fit(X, y, prior="estimate").prior_
     assert whole.argmin() == 1
-    assert_allclose(sampled, whole, atol=0.04)
+    assert_allclose(sampled, whole, atol=0.07)
 
 
 def test_a_transformer_is_fitted_on_the_whole_array():

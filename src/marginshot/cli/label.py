@@ -126,6 +126,11 @@ def _collect(
     if source.table is None:
         if text is not None:
             raise typer.BadParameter(f"{source.path} is a folder of pictures and has no columns.", param_hint="--text")
+        if out.resolve() in [folder.resolve() for folder in examples]:
+            raise typer.BadParameter(
+                f"{out} holds the examples, and answers beside them would be taken for examples; give another folder.",
+                param_hint="--out",
+            )
         return collect_pictures(source.path, examples, [out])
     if examples:
         raise typer.BadParameter(

@@ -107,8 +107,8 @@ def command(
     write_pictures(table, out, of)
     show(table, of)
     if not table.complete:
-        kept = f". What is finished is in {out}: repeat the command with --resume to continue"
-        say(f"Interrupted{kept if table.results else ' before any cell was finished'}.")
+        when = "" if table.results else " before any cell was finished"
+        say(f"Interrupted{when}. What is finished is in {out}: repeat the command with --resume to continue.")
         raise typer.Exit(_errors.INTERRUPTED)
     say(f"Table and heat map written to {out}")
 
@@ -147,7 +147,7 @@ def check_folder(out: Path, *, resume: bool, force: bool) -> None:
     if not table.exists():
         check_outputs([table.with_suffix(suffix) for suffix in (".csv", ".png", ".svg")], force=force)
     elif not (resume or force):
-        raise FileExistsError(f"{table} holds finished cells. Keep them with --resume, or start over with --force.")
+        raise FileExistsError(f"{table} is there already. Go on with it by --resume, or start over with --force.")
 
 
 def run_cells(plan: RegimePlan, table: RegimeTable, target: Path, of: str, jobs: int, again: list[str]) -> RegimeTable:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from marginshot.cli import _errors
 from marginshot.cli._options import parse_methods, parse_tasks
 from marginshot.cli._output import check_outputs, emit, progress_bar, say
 
@@ -76,6 +77,8 @@ def command(
     for name, value in result.settings.items():
         emit(f"{name} = {list(value) if isinstance(value, tuple) else value}")
     say(f"Settings written to {out}")
+    if not result.complete:
+        raise typer.Exit(_errors.INTERRUPTED)
 
 
 def _describe(run: Run, result: TuningResult) -> dict[str, Any]:

@@ -167,7 +167,7 @@ def _unit_inner_products(support: Array, query: Array) -> tuple[Grams, Grams]:
     M x M products, never out of the M x D features.
     """
     n_support, n_rows = support.shape[1], support.shape[1] + query.shape[1]
-    size = _unusual_size(support)
+    size = np.maximum(_unusual_size(support), _unusual_size(query) if query.shape[1] else 1)
     if (size != 1).any():
         support, query = support / size, query / size
     mean = (support.sum(axis=1, keepdims=True) + query.sum(axis=1, keepdims=True)) / n_rows

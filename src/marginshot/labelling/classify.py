@@ -111,7 +111,10 @@ def label_rows(
     names = np.array(classes, dtype=object)
     classifier.fit(X, np.where(given >= 0, names[given], ""))
     rejection, foreign = fit_rejection(X, given, len(classes), settings.lose)
-    probabilities = classifier.label_distributions_
+    # Left out by `fit` where items times classes are many.
+    probabilities = getattr(classifier, "label_distributions_", None)
+    if probabilities is None:
+        probabilities = classifier.predict_proba(X)
     suggested = suggest_rows(X, probabilities, given, settings.suggest)
     answers = Answers(tuple(classes), given, probabilities, foreign & (given < 0), tuple(suggested.tolist()))
     return answers, classifier, rejection

@@ -114,7 +114,7 @@ def read_npz(path: Path, label: str | None) -> Table:
     if "items" in held:
         columns["item"] = held["items"].tolist()
     if wanted in held:
-        values = held[wanted].tolist()
+        values = _label_values(held[wanted], f"{path.name}: {wanted}")
         if "classes" in held:
             values = _name_classes(values, [str(name) for name in held["classes"].tolist()], path.name)
         columns[wanted] = values
@@ -162,6 +162,19 @@ def row_names(n_rows: int) -> tuple[str, ...]:
 
 def _text(value: Any) -> str:
     return "" if value is None or value != value else str(value)
+
+
+def _label_values(labels: NDArray[Any], source: str) -> list[Any]:
+    """Labels of an array as a column of a table has them: text as text, numbers that are whole as such."""
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise ValueError(f"{source} needs one label a row; got shape {labels.shape}.")
+    if labels.dtype.kind == "S":
+        labels = np.char.decode(labels, "utf-8")
+    if labels.dtype.kind == "f":
+        return [int(label) if label == np.floor(label) else label for label in labels.tolist()]
+    return labels.tolist()
 
 
 def _name_classes(indices: Sequence[Any], classes: Sequence[str], source: str) -> list[str]:

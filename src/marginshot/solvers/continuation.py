@@ -29,7 +29,7 @@ def stage_tolerances(tol: float, n_stages: int) -> Array:
     Examples
     --------
     >>> stage_tolerances(3e-4, 4)
-    array([0.0001, 0.003 , 0.003 , 0.0003])
+    array([1.e-04, 3.e-03, 3.e-03, 3.e-04])
     """
     tolerances = np.full(n_stages, tol)
     tolerances[1:-1] *= 10.0
