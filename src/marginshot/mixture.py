@@ -267,34 +267,36 @@ def fit_mixture(
     evidence = evidence + n_classes * gammaln(m / n_classes + 1.0) - gammaln(m + 1.0)
     in_dimensions = (task.dimensions / DIMENSIONS_OF_A_NAT) ** 1.5
     behind = np.maximum(lead, in_dimensions) * (n_classes - 1)
+    worth_of_absent = STARTS_OF_AN_ABSENT * np.maximum(HEAD_START, in_dimensions)
     unequal = np.zeros(task.class_shape[:-1], dtype=bool)
     for phantom, start in task.unequal_hypotheses():
         free, evidence_of_free, seen = task.alternate(_count_with(phantom), start)
-        counts, few = m * free.shares, np.maximum(HEAD_START, in_dimensions)
-        absent = phantom == OF_CLASSES_PRESENT
-        of_counts = _evidence_of_present(counts, few) if absent else _evidence_of_any_division(counts)
+        counts, some_present = m * free.shares, phantom == OF_CLASSES_PRESENT
+        of_counts = _evidence_of_present(counts, worth_of_absent) if some_present else _evidence_of_division(counts)
         evidence_of_free = evidence_of_free + of_counts - behind
-        better = (evidence_of_free > evidence) & (unequal | (not absent))
+        better = (evidence_of_free > evidence) & (unequal | (not some_present))
         found, evidence = _choose(better, free, found), np.where(better, evidence_of_free, evidence)
         unequal, clustered = unequal | better, clustered | seen
     return _choose(clustered, found, equal).believed()
 
 
-def _evidence_of_any_division(counts: Array) -> Array:
+def _evidence_of_division(counts: Array) -> Array:
     """Logarithm of the probability of a division with ``counts`` (..., N), where all counts are equally likely."""
     n_classes, m = counts.shape[-1], counts.sum(axis=-1)
     return np.asarray(gammaln(n_classes) - gammaln(m + n_classes) + gammaln(counts + 1.0).sum(axis=-1))
 
 
-def _evidence_of_present(counts: Array, head_start: Array) -> Array:
-    """The same where every number of classes present is, every choice and division, and what absent ones are worth."""
+def _evidence_of_present(counts: Array, worth_of_absent: Array) -> Array:
+    """The same where every number of classes present is, every choice of them and every division among them.
+
+    Each absent one has its worth (...) besides.
+    """
     n_classes, m = counts.shape[-1], counts.sum(axis=-1)
     present = np.clip((counts > 0.5).sum(axis=-1), 1, m)
     choices = gammaln(n_classes + 1.0) - gammaln(present + 1.0) - gammaln(n_classes - present + 1.0)
     divisions = gammaln(m) - gammaln(present) - gammaln(m - present + 1.0)
     of_counts = gammaln(counts + 1.0).sum(axis=-1) - gammaln(m + 1.0)
-    worth = STARTS_OF_AN_ABSENT * head_start * (n_classes - present)
-    return np.asarray(of_counts - np.log(n_classes) - choices - divisions + worth)
+    return np.asarray(of_counts - np.log(n_classes) - choices - divisions + worth_of_absent * (n_classes - present))
 
 
 def _choose(first: NDArray[np.bool_], a: Mixture, b: Mixture) -> Mixture:
