@@ -22,6 +22,9 @@ _FAST_SUMS = {"reassoc", "contract"}
 #: A leaf: compiled into its caller, cached with it. Inlined by force: across a call, every array costs an atomic count.
 leaf = numba.njit(fastmath=_FAST_SUMS, error_model="numpy", forceinline=True)
 
+#: A routine: not inlined. For what is called once a task and, inlined, would take long to compile.
+routine = numba.njit(fastmath=_FAST_SUMS, error_model="numpy")
+
 #: An entry point: called from Python, cached on disk, runs without the GIL.
 entry_point = numba.njit(fastmath=_FAST_SUMS, error_model="numpy", nogil=True, cache=True)
 

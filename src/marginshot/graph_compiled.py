@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot._jit import entry_point, leaf
+from marginshot._jit import entry_point, leaf, routine
 from marginshot.graph import (
     DAMPING,
     DOUBT,
@@ -61,8 +61,8 @@ def spread_labels(
         weights[task] = weight
 
 
-@leaf
-def _solve(system: Array, labels: Indices, checked: Indices, reached: Array) -> NDArray[np.floating]:
+@routine
+def _solve(system: Array, labels: Indices, checked: Indices, reached: Array) -> Array:
     """Write what spreads from the ``labels`` (n,) to all rows, (M, N).
 
     Returns, at the support, the same and what spreads from each of the ``checked`` rows (c,) by itself, (n, N + c).
@@ -75,15 +75,15 @@ def _solve(system: Array, labels: Indices, checked: Indices, reached: Array) -> 
             columns[i, labels[i]] = 1.0
     for place in range(len(checked)):
         columns[checked[place], n_classes + place] = 1.0
-    among_support = np.ascontiguousarray(system[:n, :n])
-    if n == n_rows:
-        at_support = np.linalg.solve(among_support, columns)
-    else:
-        to_queries = np.ascontiguousarray(system[n:, :n])
-        through = np.linalg.solve(np.ascontiguousarray(system[n:, n:]), to_queries)
-        at_support = np.linalg.solve(among_support - to_queries.T @ through, columns)
-        reached[n:] = -(through @ np.ascontiguousarray(at_support[:, :n_classes]))
+    among_support = system[:n, :n].copy()
+    through = np.zeros((n_rows - n, n))
+    if n < n_rows:
+        through[:] = np.linalg.solve(system[n:, n:].copy(), system[n:, :n].copy())
+        among_support -= np.dot(system[:n, n:].copy(), through)
+    at_support = np.zeros(columns.shape)
+    at_support[:] = np.linalg.solve(among_support, columns)
     reached[:n] = at_support[:, :n_classes]
+    reached[n:] = -np.dot(through, reached[:n])
     return at_support
 
 
