@@ -72,9 +72,8 @@ OF_ANY_DIVISION, OF_CLASSES_PRESENT = 0.5, -1.0
 LEAST_COUNT = 1e-3
 # Head starts that each absent class is worth: one for the share, and one for the centre, that queries cannot bend.
 STARTS_OF_AN_ABSENT = 2.0
-MANY_CLASSES = (
-    5  # beyond which some may be absent; of fewer, a wrong guess with one label a class costs more than it wins
-)
+# Beyond so many classes some may be absent. Of fewer, a wrong guess with one label a class costs more than it wins.
+MANY_CLASSES = 5
 # Labelled rows, and their share, by which means of the support may be ahead before a mixture is not believed at all.
 MISPLACED, MISPLACED_SHARE = 2.0, 0.02
 FEW_CLASSES = 4  # up to which shares are estimated among rows of their own lengths
@@ -270,8 +269,11 @@ def fit_mixture(
     worth_of_absent = STARTS_OF_AN_ABSENT * np.maximum(HEAD_START, in_dimensions)
     unequal = np.zeros(task.class_shape[:-1], dtype=bool)
     for phantom, start in task.unequal_hypotheses():
+        some_present = phantom == OF_CLASSES_PRESENT
+        if some_present and not unequal.any():
+            break
         free, evidence_of_free, seen = task.alternate(_count_with(phantom), start)
-        counts, some_present = m * free.shares, phantom == OF_CLASSES_PRESENT
+        counts = m * free.shares
         of_counts = _evidence_of_present(counts, worth_of_absent) if some_present else _evidence_of_division(counts)
         evidence_of_free = evidence_of_free + of_counts - behind
         better = (evidence_of_free > evidence) & (unequal | (not some_present))
@@ -333,7 +335,6 @@ class _Task:
     ) -> None:
         self.gram, self.n_support = gram, labels.shape[-1]
         self.n_query = gram.shape[-1] - self.n_support
-        self.support = SUPPORT_WEIGHT * (labels[..., None] == np.arange(n_classes))
         self.class_shape = (*labels.shape[:-1], n_classes)
         self.unanswered = np.zeros((*labels.shape[:-1], self.n_query, n_classes))
         self.hints = self.unanswered if hints is None else hints
@@ -341,12 +342,25 @@ class _Task:
         self.squares = np.einsum("...ii->...i", gram).astype(np.float64)
         self.weight = SUPPORT_WEIGHT * self.n_support + self.n_query
         self.to_mean = self._to_mean()
+        self._look_at_support(labels, n_classes)
+
+    def _look_at_support(self, labels: NDArray[np.int64], n_classes: int) -> None:
+        """What means of the labelled rows tell: their weights, lengths, and squared distances (..., n, N) to them."""
+        n, members = self.n_support, (labels[..., None] == np.arange(n_classes)).astype(np.float64)
+        counts = members.sum(axis=-2, keepdims=True)
+        self.support, self.means = SUPPORT_WEIGHT * members, members / counts
+        products = self.gram[..., :n, :n] @ self.means
+        self.lengths_of_means = np.einsum("...ic,...ic->...c", self.means, products)
+        self.to_means = self.squares[..., :n, None] - 2.0 * products + self.lengths_of_means[..., None, :]
+        # Rows of classes with several, and how many times as far from its mean one is when it is left out.
+        self.several = members * (counts > 1)
+        self.without = np.where(members > 0, counts / np.maximum(counts - 1.0, 1.0), 1.0)
 
     def all_in_one_class(self) -> Array:
         """Answers that put every query into the class whose support is nearest to their mean."""
         n = self.n_support
-        centres, _, lengths = self._centres_of_support()
-        distances = lengths - 2.0 * (self.gram[..., n:, :n].mean(axis=-2)[..., None, :] @ centres)[..., 0, :]
+        to_queries = self.gram[..., n:, :n].mean(axis=-2)[..., None, :]
+        distances = self.lengths_of_means - 2.0 * (to_queries @ self.means)[..., 0, :]
         nearest = distances.argmin(axis=-1)[..., None, None] == np.arange(self.class_shape[-1])
         return self.unanswered + nearest
 
@@ -397,14 +411,9 @@ class _Task:
         ``left_out`` (..., n, N) are their squared distances to the mixture's centres, their own without them, and
         ``beta`` (..., 1, 1) its sharpness.
         """
-        members = self.support / SUPPORT_WEIGHT
-        counts = members.sum(axis=-2, keepdims=True)
-        _, products, lengths = self._centres_of_support()
-        to_means = self.squares[..., : self.n_support, None] - 2.0 * products + lengths[..., None, :]
-        to_means = to_means * np.where(members > 0, counts / np.maximum(counts - 1.0, 1.0), 1.0) ** 2
-        several = members * (counts > 1)
-        leads = several * (softmax(-beta * left_out, axis=-1) - softmax(-beta * to_means, axis=-1))
-        checked = several.sum(axis=(-2, -1))
+        by_means = softmax(-beta * self.to_means * self.without**2, axis=-1)
+        leads = self.several * (softmax(-beta * left_out, axis=-1) - by_means)
+        checked = self.several.sum(axis=(-2, -1))
         return np.asarray(np.clip(1.0 + leads.sum(axis=(-2, -1)) / (MISPLACED + MISPLACED_SHARE * checked), 0.0, 1.0))
 
     def _share_of_variance(self, weighted_distances: Array) -> Array:
@@ -420,21 +429,9 @@ class _Task:
 
     def labels_are_clustered(self) -> NDArray[np.bool_]:
         """The same of labelled rows, by the sample variance within classes of several."""
-        n = self.n_support
-        members = self.support / SUPPORT_WEIGHT
-        counts = members.sum(axis=-2, keepdims=True)
-        _, products, lengths = self._centres_of_support()
-        distances = self.squares[..., :n, None] - 2.0 * products + lengths[..., None, :]
-        several = members * (counts > 1)
-        within = (several * distances * counts / np.maximum(counts - 1.0, 1.0)).sum(axis=(-2, -1))
-        to_mean = (several.sum(axis=-1) * self.to_mean[..., :n]).sum(axis=-1)
+        within = (self.several * self.to_means * self.without).sum(axis=(-2, -1))
+        to_mean = (self.several.sum(axis=-1) * self.to_mean[..., : self.n_support]).sum(axis=-1)
         return np.asarray(within < (1.0 - EXPLAINED_OF_SUPPORT) * to_mean)
-
-    def _centres_of_support(self) -> tuple[Array, Array, Array]:
-        """Weights (..., n, N) of the labelled rows in their class's mean, these means' inner products, and lengths."""
-        centres = self.support / self.support.sum(axis=-2, keepdims=True)
-        products = self.gram[..., : self.n_support, : self.n_support] @ centres
-        return centres, products, np.einsum("...ic,...ic->...c", centres, products)
 
     def _to_mean(self) -> Array:
         """Squared distances (..., M) to the mean of the other rows."""

@@ -39,6 +39,8 @@ from marginshot.mixture import (
 
 Array = NDArray[np.float64]
 Gram = NDArray[np.float32]
+#: Sizes (N,), weights of the rows (N, M or n), the centres' inner products with these, and their lengths (N,).
+Centres = tuple[Array, Gram, Gram, Array]
 
 
 @leaf
@@ -102,7 +104,7 @@ def _alternate(
     gram: Gram,
     spread: tuple[float, float, float],
     labels: NDArray[np.int64],
-    means: tuple[Array, Gram, Gram],
+    means: Centres,
     hints: Array,
     shares: Array,
     phantom: float,
@@ -148,7 +150,7 @@ def _alternate(
         for i in range(n_query):
             if answers[c, i] > 0.0:
                 evidence += answers[c, i] * (HINTS_IN_EVIDENCE * hints[c, i] - math.log(answers[c, i]))
-    trust = _trust(gram, labels, beta, (sizes, centres, products), means)
+    trust = _trust(gram, labels, beta, (sizes, centres, products, _lengths(centres, products)), means)
     return evidence, within, of_queries < (1.0 - EXPLAINED_OF_QUERIES) * to_mean, trust
 
 
@@ -188,23 +190,19 @@ def _trust(
     gram: Gram,
     labels: NDArray[np.int64],
     beta: float,
-    mixture: tuple[Array, Gram, Gram],
-    means: tuple[Array, Gram, Gram],
+    mixture: Centres,
+    means: Centres,
 ) -> float:
-    """How far a mixture is believed that finds labelled rows, left out, in their class no less than the means do.
-
-    Sizes (N,), centres and their inner products with the rows, (N, n or more), of both.
-    """
+    """How far a mixture is believed that finds labelled rows, left out, in their class no less than the means do."""
     counts = means[0]
-    lengths, lengths_of_means = _lengths(mixture[1], mixture[2]), _lengths(means[1], means[2])
     lead, n_checked = 0.0, 0
     for i in range(labels.shape[0]):
         own, square = labels[i], np.float64(gram[i, i])
         if counts[own] > 1.0:
             without = (mixture[0][own] / (mixture[0][own] - SUPPORT_WEIGHT)) ** 2
-            lead += _found(square, own, beta, without, lengths, mixture[2][:, i])
+            lead += _found(square, own, beta, without, mixture[3], mixture[2][:, i])
             without = (counts[own] / (counts[own] - 1.0)) ** 2
-            lead -= _found(square, own, beta, without, lengths_of_means, means[2][:, i])
+            lead -= _found(square, own, beta, without, means[3], means[2][:, i])
             n_checked += 1
     return min(max(1.0 + lead / (MISPLACED + MISPLACED_SHARE * n_checked), 0.0), 1.0)
 
@@ -292,8 +290,8 @@ def _scale(centre: NDArray[np.float32], product: NDArray[np.float32], beta: floa
 
 
 @leaf
-def _means_of_support(gram: Gram, labels: NDArray[np.int64], n_classes: int) -> tuple[Array, Gram, Gram]:
-    """Counts (N,) of labelled rows, their weights (N, n) in their class's mean, and its inner products with them."""
+def _means_of_support(gram: Gram, labels: NDArray[np.int64], n_classes: int) -> Centres:
+    """The means of the labelled rows of each class."""
     n_support = labels.shape[0]
     means, products = np.zeros((n_classes, n_support), np.float32), np.empty((n_classes, n_support), np.float32)
     counts = np.zeros(n_classes)
@@ -303,13 +301,13 @@ def _means_of_support(gram: Gram, labels: NDArray[np.int64], n_classes: int) -> 
     for c in range(n_classes):
         means[c] /= np.float32(counts[c])
     np.dot(means, np.ascontiguousarray(gram[:n_support, :n_support]), products)
-    return counts, means, products
+    return counts, means, products, _lengths(means, products)
 
 
 @leaf
-def _labels_are_clustered(gram: Gram, labels: NDArray[np.int64], of_support: tuple[Array, Gram, Gram]) -> bool:
+def _labels_are_clustered(gram: Gram, labels: NDArray[np.int64], of_support: Centres) -> bool:
     """Whether labelled rows are nearer to their class than to the task's mean, where classes have several."""
-    n_rows, (counts, means, products) = gram.shape[0], of_support
+    n_rows, (counts, _, products, lengths) = gram.shape[0], of_support
     grand, within, to_mean = 0.0, 0.0, 0.0
     for i in range(n_rows):
         grand += np.float64(gram[i].sum()) / n_rows**2
@@ -317,16 +315,16 @@ def _labels_are_clustered(gram: Gram, labels: NDArray[np.int64], of_support: tup
         own, square = labels[i], np.float64(gram[i, i])
         count = counts[own]
         if count > 1.0:
-            distance = square - 2.0 * np.float64(products[own, i]) + _length(means[own], products[own])
+            distance = square - 2.0 * np.float64(products[own, i]) + lengths[own]
             within += distance * count / (count - 1.0)
             to_mean += square - 2.0 * np.float64(gram[i].sum()) / n_rows + grand
     return within < (1.0 - EXPLAINED_OF_SUPPORT) * to_mean * (n_rows / (n_rows - 1.0)) ** 2
 
 
 @leaf
-def _put_into_one_class(gram: Gram, of_support: tuple[Array, Gram, Gram], answers: Array) -> None:
+def _put_into_one_class(gram: Gram, of_support: Centres, answers: Array) -> None:
     """Answers (N, m) that put every query into the class whose support is nearest to their mean."""
-    _, means, products = of_support
+    _, means, _, lengths = of_support
     n_support = means.shape[1]
     to_queries = np.zeros(n_support)
     for i in range(n_support):
@@ -334,7 +332,7 @@ def _put_into_one_class(gram: Gram, of_support: tuple[Array, Gram, Gram], answer
             to_queries[i] += np.float64(gram[i, j])
     nearest, least = 0, np.inf
     for c in range(means.shape[0]):
-        distance = _length(means[c], products[c])
+        distance = lengths[c]
         for i in range(n_support):
             distance -= 2.0 * np.float64(means[c, i]) * to_queries[i] / answers.shape[1]
         if distance < least:

@@ -87,6 +87,17 @@ def test_the_model_is_not_saved_over_something_else(workplace, run, name):
     assert not (workplace / "labels.csv").exists()
 
 
+def test_no_output_goes_over_the_input(workplace, run):
+    source = workplace / "labels-suggestions.csv"
+    source.write_text("text,label\none,a\ntwo,b\nthree,\n", encoding="utf-8")
+    before = source.read_bytes()
+    options = ("--text", "text", "--label", "label", "--out", "labels.csv", "--suggest", "1", "--force")
+    code, _, err = run("label", source.name, *options)
+    assert code == 2
+    assert "labels-suggestions.csv is the input" in err
+    assert source.read_bytes() == before
+
+
 def test_interrupted_while_encoding_keeps_what_is_done(workplace, run, encoded, monkeypatch):
     monkeypatch.setattr("marginshot.labelling.embed.BATCH_SIZE", 10)
     whole = PictureEncoder.encode

@@ -110,10 +110,14 @@ class Outputs:
             raise typer.BadParameter("FiftyOne holds pictures; choose label-studio or bulk.", param_hint="--export")
         if self.out.resolve() == source.resolve():
             raise typer.BadParameter("the output must not be the input.", param_hint="--out")
-        if self.save is not None and self.save.resolve() in {source.resolve(), *map(Path.resolve, self.paths()[:-1])}:
-            raise typer.BadParameter(
-                f"{self.save} is the input, or where another output goes; give another name.", param_hint="--save"
-            )
+        taken = {source.resolve()}
+        for path in self.paths():
+            if path.resolve() in taken:
+                raise typer.BadParameter(
+                    f"{path} is the input, or where another output goes; give another name.",
+                    param_hint="--save" if path == self.save else "--out",
+                )
+            taken.add(path.resolve())
         for path in self.paths():
             known = path.is_file() and store is not None and store.is_own_output(path)
             if path.exists() and not known and not force:
