@@ -28,7 +28,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.mixture import evenly, spread
+from marginshot.mixture import spread
+from marginshot.subsets import evenly
 from marginshot.transforms import CentreAndNormalise, class_means, scale_inner_products, scale_to_unit_length
 
 Array = NDArray[np.floating]

@@ -16,12 +16,12 @@ from marginshot._validation import check_table_tasks, check_task_batch
 from marginshot.calibration import Calibration
 from marginshot.graph import uses_graph
 from marginshot.kernels.grams import ArrayTasks, TableTasks, kernel_of
-from marginshot.mixture import answers_elsewhere, head_start, keeps_lengths, needs_mixture, share_grams
 from marginshot.named_transforms import make_transform
 from marginshot.neighbours import TaskNeighbours, check_neighbours, neighbour_weight
 from marginshot.priors import is_estimated, offsets, starting_prior
 from marginshot.settings import Settings
 from marginshot.solvers.continuation import stage_tolerances
+from marginshot.task_mixture import answers_elsewhere, head_start, keeps_lengths, needs_mixture, share_grams
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]

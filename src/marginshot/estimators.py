@@ -18,7 +18,6 @@ from marginshot import large, persistence
 from marginshot.calibration import Calibration, probabilities_of
 from marginshot.graph import spread_labels
 from marginshot.kernels.functions import KernelFunction, call_kernel
-from marginshot.mixture import find_mixture, keeps_lengths, needs_mixture, sample_rows
 from marginshot.named_transforms import fit_rows, make_transform
 from marginshot.neighbours import NeighbourSmoothing, check_neighbours, neighbour_weight
 from marginshot.objectives.margin import MarginLoss, one_vs_rest
@@ -28,6 +27,8 @@ from marginshot.rows import ArrayRows
 from marginshot.settings import PAPER_LAMBDA2, PRESETS, Settings
 from marginshot.solvers.continuation import Path, follow_path, stage_tolerances
 from marginshot.solvers.primal import PrimalPath
+from marginshot.subsets import sample_rows
+from marginshot.task_mixture import find_mixture, keeps_lengths, needs_mixture
 
 Array = NDArray[np.float64]
 

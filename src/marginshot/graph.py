@@ -30,6 +30,7 @@ from scipy.sparse import coo_array, csr_array, diags_array
 
 from marginshot.neighbours import Neighbourhood, NeighbourSmoothing
 from marginshot.settings import Settings
+from marginshot.subsets import evenly
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -204,7 +205,7 @@ def _trust(similarity: csr_array, rows: NDArray[np.floating], known: Array) -> f
     if not len(several):
         return 1.0
     n_checked = min(len(several), max(min(MOST_CHECKED, _CHECKED_ENTRIES // len(rows)), _LEAST_CHECKED))
-    checked = several[np.arange(n_checked) * len(several) // n_checked]
+    checked = several[evenly(len(several), n_checked)]
     own = known[checked].argmax(axis=1)
     by_graph = []
     for part in np.array_split(checked, -(-n_checked * len(rows) // _CHECKED_ENTRIES)):

@@ -20,10 +20,13 @@ from marginshot.graph import (
     MOST_CHECKED,
     WIDTH,
 )
+from marginshot.subsets import draws
 
 Array = NDArray[np.float64]
 Gram = NDArray[np.float32]
 Indices = NDArray[np.int64]
+
+_DRAWS = draws(MOST_CHECKED)
 
 
 @entry_point
@@ -138,7 +141,7 @@ def _tie(nearest: Indices, squares: Array, counts: Indices, width: float, system
 
 @leaf
 def _checked(labels: Indices, n_classes: int) -> Indices:
-    """Labelled rows whose class has others, at most so many, spread evenly."""
+    """Labelled rows whose class has others, at most so many, as `subsets.evenly` draws them."""
     counts = np.zeros(n_classes, np.int64)
     for i in range(len(labels)):
         if labels[i] >= 0:
@@ -152,7 +155,9 @@ def _checked(labels: Indices, n_classes: int) -> Indices:
     n_checked = min(total, MOST_CHECKED)
     checked = np.empty(n_checked, np.int64)
     for place in range(n_checked):
-        checked[place] = several[place * total // n_checked]
+        start = place * total // n_checked
+        width = (place + 1) * total // n_checked - start
+        checked[place] = several[start + int(_DRAWS[place] * width)]
     return checked
 
 

@@ -22,7 +22,7 @@ from marginshot.discriminant import DiscriminantTransform
 from marginshot.graph import LabelGraph, spread_labels
 from marginshot.kernels.functions import KernelFunction
 from marginshot.labels import Labelled, encode_labels
-from marginshot.mixture import Mixture, find_mixture, keeps_lengths, needs_mixture, sample_rows
+from marginshot.mixture import Mixture
 from marginshot.named_transforms import fit_rows, make_transform
 from marginshot.neighbours import NeighbourSmoothing, check_neighbours, neighbour_weight
 from marginshot.objectives.margin import MarginLoss, one_vs_rest
@@ -32,6 +32,8 @@ from marginshot.progress import FitMonitor, warn_interrupted
 from marginshot.rows import ArrayRows, ParquetRows, Rows, strips
 from marginshot.settings import Settings
 from marginshot.solvers.primal import Evaluate, PrimalPath, follow_primal_path
+from marginshot.subsets import sample_rows
+from marginshot.task_mixture import find_mixture, keeps_lengths, needs_mixture
 from marginshot.transforms import CentreAndNormalise, widened
 
 if TYPE_CHECKING:

@@ -31,15 +31,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, log_softmax, softmax
-
-from marginshot.neighbours import neighbour_weight, smooth_grams, unit_grams
-from marginshot.priors import is_estimated
-from marginshot.settings import Settings
 
 Array = NDArray[np.float64]
 #: Answers (..., m, N) to the queries and the log-shares (..., N) that led to them -> better log-shares.
@@ -59,10 +54,7 @@ LEFT_OUT = 0.25  # weight of the variance with rows left out of their centres, b
 # which there are fewer.
 EXPLAINED_OF_QUERIES, EXPLAINED_OF_SUPPORT = 0.03, 0.1
 HINTS_IN_EVIDENCE = 0.5  # weight of the hints when hypotheses are compared: neighbours err together
-# Head start of equal shares, in nats for each share that the other hypothesis leaves free. Where only the shares are
-# asked for it is long: planes that believe in equal shares answer unequal ones fairly well.
-HEAD_START = 1.0
-HEAD_START_OF_SHARES_ALONE = 6.0
+HEAD_START = 1.0  # of equal shares, in nats for each share that the other hypothesis leaves free
 # One nat in so many dimensions, and more in more: rows are no balls, and many dimensions make a wrong division seem
 # surer.
 DIMENSIONS_OF_A_NAT = 36.0
@@ -76,12 +68,6 @@ STARTS_OF_AN_ABSENT = 2.0
 MANY_CLASSES = 5
 # Labelled rows, and their share, by which means of the support may be ahead before a mixture is not believed at all.
 MISPLACED, MISPLACED_SHARE = 2.0, 0.02
-FEW_CLASSES = 4  # up to which shares are estimated among rows of their own lengths
-NEIGHBOURS = 8  # that rows are averaged with before their shares are estimated
-# A mixture has few numbers to find: of a large task, this many queries and labelled rows tell them.
-SAMPLED_QUERIES = 1_000
-SAMPLED_SHOTS = 50
-SAMPLED_SUPPORT = 1_000
 
 
 @dataclass(frozen=True)
@@ -123,99 +109,6 @@ class Mixture:
         """(..., rows, M) -> (..., rows, N)."""
         logits: Array = gram @ self.coef + self.intercept[..., None, :]
         return logits
-
-
-def needs_mixture(settings: Settings) -> bool:
-    """Whether the class shares or the answers come from a mixture."""
-    return is_estimated(settings.prior) or answers_jointly(settings)
-
-
-def answers_jointly(settings: Settings) -> bool:
-    """Whether the answers come from a mixture, be it with or without the graph of neighbours."""
-    return settings.calibration in ("mixture", "graph")
-
-
-def share_grams(grams: NDArray[np.floating], n_support: int, n_classes: int, settings: Settings) -> Any:
-    """The kernel matrices (T, M, M) in which shares are estimated: those of rows averaged with their neighbours.
-
-    Clusters show more clearly there. Where the planes work with such rows anyway, or shares are given, nothing changes.
-    """
-    if settings.n_neighbors or not is_estimated(settings.prior):
-        return grams
-    return smooth_grams(unit_grams(grams), NEIGHBOURS, neighbour_weight(n_support, n_classes))
-
-
-def head_start(settings: Settings) -> float:
-    """Of equal shares, for each share that the other hypothesis leaves free."""
-    return HEAD_START if answers_jointly(settings) else HEAD_START_OF_SHARES_ALONE
-
-
-def find_mixture(
-    gram: Array,
-    labels: NDArray[np.int64],
-    shares: Array,
-    settings: Settings,
-    hints: Array | None = None,
-    averaged: NDArray[np.floating] | None = None,
-) -> Mixture:
-    """The mixture of one task, ``gram`` (M, M) and ``labels`` (n,), with ``shares`` (N,) unless they are estimated.
-
-    ``hints`` (m, N) as in `fit_mixture`. ``averaged`` (M, D) are the rows among which the shares are estimated where
-    `keeps_lengths`.
-    """
-    n_classes = len(shares)
-    if averaged is None:
-        source = share_grams(gram[None], len(labels), n_classes, settings)[0]
-    else:
-        averaged = averaged / max(np.abs(averaged).max(initial=0.0), np.finfo(averaged.dtype).tiny)
-        source = (averaged @ averaged.T).astype(np.float64)
-    given = None if is_estimated(settings.prior) else shares
-    mixture = fit_mixture(source, labels, given, n_classes, head_start(settings), hints)
-    if answers_elsewhere(settings, n_classes):
-        return fit_mixture(gram, labels, mixture.shares, n_classes, hints=hints)
-    return mixture
-
-
-def keeps_lengths(settings: Settings, n_classes: int) -> bool:
-    """Whether shares are estimated among rows of their own lengths, averaged with the neighbours of the settings.
-
-    Of few classes one may hold nearly all rows. The task's mean then lies in its midst, and scaled to unit length from
-    there its rows point anywhere.
-    """
-    return is_estimated(settings.prior) and settings.n_neighbors > 0 and n_classes <= FEW_CLASSES
-
-
-def answers_elsewhere(settings: Settings, n_classes: int) -> bool:
-    """Whether the mixture answers in another kernel than that in which its shares were estimated."""
-    elsewhere = not settings.n_neighbors or keeps_lengths(settings, n_classes)
-    return answers_jointly(settings) and is_estimated(settings.prior) and elsewhere
-
-
-def sample_rows(support: NDArray[np.int64], labels: NDArray[np.int64], n_rows: int) -> tuple[Any, Any]:
-    """Rows of a task that a mixture is fitted on: positions in ``support``, and row numbers of queries.
-
-    ``support`` (n,) are the labelled rows of ``n_rows``, in order, and ``labels`` (n,) their classes.
-    """
-    classes = np.unique(labels)
-    shots = max(min(SAMPLED_SHOTS, SAMPLED_SUPPORT // len(classes)), 1)
-    members = [np.flatnonzero(labels == c) for c in classes]
-    positions = np.concatenate([rows[evenly(len(rows), shots)] for rows in members])
-    queries = evenly(n_rows - len(support), SAMPLED_QUERIES)
-    # The k-th query is row k + the number of support rows before it.
-    before = support - np.arange(len(support))
-    return positions, queries + np.searchsorted(before, queries, side="right")
-
-
-def evenly(size: int, count: int) -> NDArray[np.int64]:
-    """At most ``count`` of the numbers below ``size``, in order: one drawn from each of ``count`` equal parts.
-
-    The draws are always the same. Equal steps instead could meet the same classes again and again, where rows take
-    turns.
-    """
-    if size <= count:
-        return np.arange(size)
-    edges = np.arange(count) * size // count
-    return edges + (np.random.default_rng(0).random(count) * np.diff(edges, append=size)).astype(np.int64)
 
 
 def fit_mixture(

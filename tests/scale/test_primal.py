@@ -270,7 +270,7 @@ def test_a_prior_is_estimated_from_a_sample(monkeypatch):
     kept = (truth != 1) | (y >= 0) | (np.arange(len(X)) % 4 == 0)  # class 1 is rare
     X, y = X[kept], y[kept]
     whole = fit(X, y, prior="estimate").prior_
-    monkeypatch.setattr("marginshot.mixture.SAMPLED_QUERIES", 400)
+    monkeypatch.setattr("marginshot.subsets.SAMPLED_QUERIES", 400)
     sampled = fit(X, y, prior="estimate").prior_
     assert whole.argmin() == 1
     assert_allclose(sampled, whole, atol=0.07)
