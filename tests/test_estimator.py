@@ -385,6 +385,17 @@ def test_convergence_is_reported_and_otherwise_silent():
     TransductiveMaxMarginClassifier().fit(X, y)  # warnings are errors here
 
 
+@pytest.mark.parametrize("directions", [[[1.0]], [[1.0, -2.0, 0.5]]])
+def test_rows_that_differ_in_length_alone_are_not_erased_without_a_word(directions):
+    rng = np.random.default_rng(0)
+    X = np.concatenate((rng.normal(2.0, 0.3, 50), rng.normal(6.0, 0.3, 50)))[:, None] * directions
+    y = np.where(np.isin(np.arange(100), [0, 1, 50, 51]), np.arange(100) // 50, -1)
+    with pytest.warns(UserWarning, match='100 rows differ in nothing but their lengths.*feature_transform="cl2n"'):
+        TransductiveMaxMarginClassifier.from_preset("auto").fit(X, y)
+    kept = TransductiveMaxMarginClassifier.from_preset("auto", feature_transform="cl2n").fit(X, y)
+    assert_array_equal(kept.transduction_, np.arange(100) // 50)
+
+
 def test_import_and_fit_do_not_load_a_compiler_or_a_plotting_library():
     script = (
         "import sys, numpy as np; from marginshot import TransductiveMaxMarginClassifier as C;"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -41,5 +42,12 @@ def fit_rows(transformer: Any, X: NDArray[np.floating], codes: NDArray[np.int64]
     if transformer is None:
         return X, None
     if isinstance(transformer, CentreAndNormalise):
-        return transformer.fit_unit_rows(X, codes)
+        rows, lengths = transformer.fit_unit_rows(X, codes)
+        if not rows.any() and (X[:1] != X).any():
+            warnings.warn(
+                f"The {len(X)} rows differ in nothing but their lengths, which {transformer} drops, so that nothing is "
+                'left to tell them by; standardise the features, or set feature_transform="cl2n".',
+                stacklevel=3,
+            )
+        return rows, lengths
     return np.asarray(transformer.fit_transform(X)), None
