@@ -203,10 +203,15 @@ def _index_labels(labels: NDArray[Any], source: str) -> tuple[NDArray[np.int64],
     return y.astype(np.int64), names
 
 
-def _check_indices(labels: NDArray[Any], classes: tuple[str, ...], source: str) -> NDArray[np.int64]:
+def check_names_differ(classes: Sequence[str], source: str) -> None:
+    """Raise ValueError if two classes have one name."""
     if len(set(classes)) != len(classes):
         twice = sorted(name for name in set(classes) if classes.count(name) > 1)[0]
         raise ValueError(f"{source}: class names must differ; {twice!r} occurs twice.")
+
+
+def _check_indices(labels: NDArray[Any], classes: tuple[str, ...], source: str) -> NDArray[np.int64]:
+    check_names_differ(classes, source)
     if labels.dtype.kind not in "iub":
         raise ValueError(
             f"{source}: with class names given, labels must be indices into them; got dtype {labels.dtype}."

@@ -202,6 +202,12 @@ def test_embeddings_that_do_not_stack(tmp_path, rows, message):
         stack_embeddings(read_table(tmp_path / "rows.parquet").column("embedding"), "rows.parquet")
 
 
+def test_two_classes_of_one_name_are_not_merged(tmp_path):
+    np.savez(tmp_path / "rows.npz", X=np.ones((3, 2)), y=[0, 1, -1], classes=["elm", "elm"])
+    with pytest.raises(ValueError, match=r"rows\.npz: class names must differ; 'elm' occurs twice"):
+        read_npz(tmp_path / "rows.npz", None)
+
+
 def test_pickles_inside_npz_are_refused(tmp_path):
     np.savez(tmp_path / "objects.npz", X=np.ones((2, 2)), y=np.array(["a", None], dtype=object))
     with pytest.raises(ValueError, match="Object arrays cannot be loaded"):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot._files import atomic_path
-from marginshot.features import PARQUET_SUFFIXES
+from marginshot.features import PARQUET_SUFFIXES, check_names_differ
 from marginshot.labelling.collection import Collection
 
 CSV_SUFFIXES = (".csv", ".tsv")
@@ -178,6 +178,7 @@ def _label_values(labels: NDArray[Any], source: str) -> list[Any]:
 
 
 def _name_classes(indices: Sequence[Any], classes: Sequence[str], source: str) -> list[str]:
+    check_names_differ(classes, source)
     wrong = [index for index in indices if not isinstance(index, int) or not -1 <= index < len(classes)]
     if wrong:
         raise ValueError(f"{source}: labels must be -1 or indices of the {len(classes)} classes; got {wrong[0]!r}.")
