@@ -86,7 +86,8 @@ class DaskRows:
             low, high = np.searchsorted(index, (start, start + self._length(start)))
             if high > low:
                 parts.append(_take(block, index[low:high] - start))
-        return np.concatenate(dask.compute(*parts))
+        nothing = np.empty((0, self.shape[1]), dtype=self.dtype)
+        return np.concatenate([nothing, *dask.compute(*parts)])
 
     def label(self, estimator: Classifier, known: Labelled) -> tuple[Any, Any]:
         """Lazy Dask arrays (n_rows,) of labels and (n_rows, C) of probabilities, each block where its rows are."""

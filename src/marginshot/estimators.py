@@ -322,7 +322,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
 
     @large.lazy_on_dask
     def margins(self, X: ArrayLike) -> Array:
-        """f of each class at each row, (n_rows, n_classes): Eq. (3) plus the offset. Zero is the separating plane."""
+        """f of each class at each row, (n_rows, n_classes): Eq. (6) plus the offset. Zero is the separating plane."""
         planes = self.coef_ if self.kernel == "linear" else self.dual_coef_
 
         def margins_of(block: NDArray[np.floating]) -> Array:

@@ -32,7 +32,7 @@ from marginshot.progress import FitMonitor, warn_interrupted
 from marginshot.rows import ArrayRows, ParquetRows, Rows, strips
 from marginshot.settings import Settings
 from marginshot.solvers.primal import Evaluate, PrimalPath, follow_primal_path
-from marginshot.subsets import sample_rows
+from marginshot.subsets import evenly, sample_rows
 from marginshot.task_mixture import find_mixture, keeps_lengths, needs_mixture
 from marginshot.transforms import CentreAndNormalise, widened
 
@@ -291,7 +291,7 @@ def _fit_transformer(transformer: Any, source: Table) -> None:
 def _approximate_kernel(
     row_map: RowMap, source: Table, support: NDArray[np.int64], settings: Settings, n_landmarks: int
 ) -> tuple[RowMap, KernelFunction]:
-    """Nystroem features of an "rbf" or "poly" kernel; the landmarks are support rows and evenly spread others."""
+    """Nystroem features of an "rbf" or "poly" kernel; the landmarks are at most half support rows."""
     from sklearn.kernel_approximation import Nystroem
 
     n_rows = source.shape[0]
@@ -300,9 +300,10 @@ def _approximate_kernel(
         total, squares = source.accumulate(VariancePass(row_map))
         variance = float(squares[0] / n_rows - np.sum((total / n_rows) ** 2))
         gamma = 1.0 / variance if variance > 0 else 1.0
-    spread = np.linspace(0, n_rows - 1, min(n_landmarks, n_rows)).astype(np.int64)
-    chosen = np.unique(np.concatenate((support[:n_landmarks], spread)))
-    landmarks = row_map(source.take(chosen)).astype(np.float64)
+    labelled = support[evenly(len(support), n_landmarks // 2)]
+    others = np.setdiff1d(np.arange(n_rows), labelled, assume_unique=True)
+    others = others[evenly(len(others), n_landmarks - len(labelled))]
+    landmarks = row_map(source.take(np.sort(np.concatenate((labelled, others))))).astype(np.float64)
     function = KernelFunction(str(settings.kernel), float(gamma), settings.degree, settings.coef0)
     approximation = Nystroem(
         kernel=function.kind,

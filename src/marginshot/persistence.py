@@ -93,17 +93,17 @@ def load(cls: type[Estimator], path: str | os.PathLike[str]) -> Estimator:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         header = json.loads(str(arrays.pop("header")))
-        assert_format(header)
+        assert_format(header, FORMAT)
     except (ValueError, KeyError, OSError, zipfile.BadZipFile, EOFError) as error:
         raise ValueError(f"{os.fspath(path)!r} is not a classifier saved by marginshot: {error}") from error
     return _restore(cls(**header["settings"]), header, arrays)
 
 
-def assert_format(header: Any) -> None:
-    """Raise ValueError unless ``header`` is of the format this version reads."""
+def assert_format(header: Any, wanted: str) -> None:
+    """Raise ValueError unless ``header`` is of the format ``wanted``."""
     found = header.get("format") if isinstance(header, dict) else None
-    if found != FORMAT:
-        raise ValueError(f"its format is {found!r}, this version reads {FORMAT!r}.")
+    if found != wanted:
+        raise ValueError(f"its format is {found!r}, this version reads {wanted!r}.")
 
 
 def _restore(estimator: Estimator, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Estimator:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,24 +29,6 @@ BLOCK_BYTES = 8 * 2**20
 STRIP_BYTES = 3 * 2**19
 
 _EMBEDDING = "embedding"  # the column `FeatureBank.save` writes
-
-
-class RowSource(Protocol):
-    """A table of shape (n_rows, n_features) that is read in blocks of rows, as often as needed."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and features."""
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Floating-point type of the blocks."""
-
-    def accumulate(self, work: Work) -> tuple[Array, ...]:
-        """Sums of what ``work`` returns, over all blocks, always in the order of the rows."""
-
-    def take(self, index: NDArray[np.int64]) -> Rows:
-        """The rows ``index`` (n,), which is sorted, as an array (n, n_features)."""
 
 
 class ArrayRows:

@@ -73,6 +73,12 @@ def test_only_the_margin_family_is_tuned(fails):
     assert "at least 1 trial; got 0" in fails("tune", "digits", *QUICK, "--trials", 0)
 
 
+def test_no_workers_at_all(fails):
+    assert "workers are at least 1, or -1 for all cores; got 0" in fails(
+        "tune", "digits", "--jobs", 0, "--out", "tuned.toml"
+    )
+
+
 def test_missing_extra_is_named(fails, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     message = fails("tune", "digits", *QUICK)

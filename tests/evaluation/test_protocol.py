@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 
 import pytest
 from doubles import FirstClass, NearestMean, Troubled
@@ -168,6 +169,23 @@ def test_nan_scores_are_named():
         evaluate(make_run(methods={"bad": Troubled(trouble="nan")}, n_tasks=10))
 
 
+def test_a_damaged_checkpoint_is_named(tmp_path):
+    path = checkpoint_path(tmp_path / "result.json")
+    path.write_bytes(b"PK\x03\x04 cut off")
+    with pytest.raises(ValueError, match=r"result\.partial\.npz is damaged.*Start over with --force"):
+        evaluate(make_run(), checkpoint=Checkpoint(path))
+
+
+def test_warnings_are_told_also_where_the_run_ends_early():
+    def end_early():
+        with protocol.warnings_once():
+            warnings.warn("did not converge", RuntimeWarning, stacklevel=1)
+            raise KeyboardInterrupt
+
+    with pytest.warns(RuntimeWarning, match="did not converge"), pytest.raises(KeyboardInterrupt):
+        end_early()
+
+
 @pytest.mark.parametrize(("backend", "n_jobs"), [("loky", 1), ("loky", 2), ("threading", 2)])
 def test_warnings_of_methods_reach_the_caller_once(monkeypatch, backend, n_jobs):
     monkeypatch.setattr(protocol, "_JOB_TASKS", 3)
@@ -216,6 +234,7 @@ def test_redrawn_tasks_are_counted():
         ({"settings": []}, "no task settings given"),
         ({"banks": [load_features("digits")] * 2}, "Two sets of features are called 'digits'"),
         ({"settings": [TaskSettings()] * 2}, "same way and shot is asked for twice"),
+        ({"settings": [TaskSettings(), TaskSettings(n_way=4, dirichlet=2.0)]}, "may differ in way and shot only"),
     ],
 )
 def test_impossible_runs_are_named(changes, message):

@@ -9,7 +9,7 @@ import pytest
 
 from marginshot.cli.app import main
 from marginshot.labelling.encoders import PictureEncoder, TextEncoder
-from marginshot.labelling.pictures import read_picture
+from marginshot.pictures import read_picture
 
 COLOURS = {"blue": (40, 60, 200), "green": (40, 180, 70), "red": (210, 50, 40)}
 

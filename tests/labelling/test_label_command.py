@@ -60,9 +60,10 @@ def test_class_folders_inside_the_tree(workplace, run):
     assert all(row["label"] == Path(row["item"]).parent.name for row in given)
 
 
-def test_examples_as_csv_with_rows_not_filled_in_yet(workplace, run):
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_examples_as_csv_with_rows_not_filled_in_yet(workplace, run, separator):
     lines = ["path,label", "red-2.png,red", "trip/day one/blue-3.png,blue", "green-4.png,green", "red-4.png,"]
-    (workplace / "known.csv").write_text("\n".join(lines), encoding="utf-8")
+    (workplace / "known.csv").write_text("\n".join(lines).replace(",", separator), encoding="utf-8")
     code, _, err = run("label", "photos", "--examples", "known.csv", "--out", "labelled", "--no-gallery")
     assert code == 0, err
     reviews = {row["item"]: row["review"] for row in read(workplace / "labelled" / "labels.csv")}

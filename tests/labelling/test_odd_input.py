@@ -14,8 +14,8 @@ import pytest
 
 from marginshot.labelling import transfers
 from marginshot.labelling.encoders import PictureEncoder
-from marginshot.labelling.pictures import UnreadableItemError, read_picture
 from marginshot.labelling.tables import read_labels, read_npz, read_table, stack_embeddings
+from marginshot.pictures import UnreadablePictureError, read_picture
 
 LABEL = ("label", "photos", "--examples", "examples", "--out", "labelled")
 
@@ -156,7 +156,7 @@ def test_a_bomb_is_not_unpacked(tmp_path, monkeypatch):
     image = pytest.importorskip("PIL.Image", reason="pictures need the extra vision")
     image.new("RGB", (64, 64)).save(tmp_path / "bomb.png")
     monkeypatch.setattr(image, "MAX_IMAGE_PIXELS", 1_000)
-    with pytest.raises(UnreadableItemError, match="exceeds limit"):
+    with pytest.raises(UnreadablePictureError, match="exceeds limit"):
         read_picture(tmp_path / "bomb.png")
 
 
@@ -200,6 +200,13 @@ def test_embeddings_that_do_not_stack(tmp_path, rows, message):
     pq.write_table(pa.table({"embedding": rows}), tmp_path / "rows.parquet")
     with pytest.raises(ValueError, match=message):
         stack_embeddings(read_table(tmp_path / "rows.parquet").column("embedding"), "rows.parquet")
+
+
+def test_a_class_called_like_the_mark_of_no_label_is_refused(workplace, run):
+    (workplace / "examples" / "red").rename(workplace / "examples" / "-1")
+    code, _, err = run("label", "photos", "--examples", "examples", "--out", "labelled")
+    assert code == 2
+    assert "Examples: a class cannot be called '-1', which stands for no label" in err
 
 
 def test_two_classes_of_one_name_are_not_merged(tmp_path):

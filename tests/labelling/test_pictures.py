@@ -11,7 +11,8 @@ Image = pytest.importorskip("PIL.Image", reason="pictures need the extra vision"
 
 from marginshot.labelling import label_images  # noqa: E402
 from marginshot.labelling.exports import Export, how_to_open, write_export  # noqa: E402
-from marginshot.labelling.pictures import UnreadableItemError, read_picture, thumbnail_uri  # noqa: E402
+from marginshot.labelling.gallery import thumbnail_uri  # noqa: E402
+from marginshot.pictures import UnreadablePictureError, read_picture  # noqa: E402
 
 
 @pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "tiff"])
@@ -53,7 +54,7 @@ def test_half_a_file(tmp_path):
     Image.fromarray(np.random.default_rng(0).integers(0, 255, (64, 64, 3), dtype=np.uint8)).save(whole)
     half = tmp_path / "half.jpg"
     half.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
-    with pytest.raises(UnreadableItemError, match="cannot be read as a picture"):
+    with pytest.raises(UnreadablePictureError, match="cannot be read as a picture"):
         read_picture(half)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -67,6 +68,18 @@ def test_a_damaged_cache_is_named_and_can_be_cleared(tmp_path):
         store.load(["a"])
     clear_folder(tmp_path)
     assert Store(tmp_path).count() == (0, 0)
+
+
+def test_a_busy_cache_is_not_taken_for_a_damaged_one(tmp_path, monkeypatch):
+    Store(tmp_path).keep(["a"], vectors(1))
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda path, timeout: connect(path, timeout=0.01))
+    with closing(connect(tmp_path / "labelling.sqlite")) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(ValueError, match=r"database is locked.*Try again later"):
+            clear_folder(tmp_path)
+        other.rollback()
+    assert Store(tmp_path).count()[0] == 1
 
 
 def test_a_cache_that_cannot_be_written_does_not_end_the_work(tmp_path, monkeypatch):

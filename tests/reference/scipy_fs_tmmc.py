@@ -17,7 +17,7 @@ def centred_unit_rows(support, query):
 
 
 class ClassProblem:
-    """Eq. (5) to (7) for one class against the rest."""
+    """Eq. (7) to (9) for one class against the rest."""
 
     def __init__(self, gram, labels, positive, offset, lambda1=0.04, gamma1=20.0, gamma2=2.0):
         self.gram, self.offset = gram, offset

@@ -165,6 +165,12 @@ def test_string_labels_in_another_chunking(client, rows, task, undisturbed):
     assert_array_equal(clf.coef_, undisturbed.coef_)
 
 
+def test_every_row_may_be_labelled(client, task):
+    X, labels = task[0][:200], np.arange(200) % 3
+    clf = fit(da.from_array(X, chunks=(50, -1)), labels, calibration="mixture")
+    assert_array_equal(clf.transduction_.compute(), labels)
+
+
 def test_kernels_are_approximated_on_the_workers(client, rows, task):
     options = {"kernel": "rbf", "solver": "primal", "n_landmarks": 20}
     clf = fit(rows, task[1], **options)

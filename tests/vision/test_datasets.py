@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("torch", reason="needs the extra vision")
 
+from numpy.testing import assert_array_equal
 from picture_layouts import (
     picture,
     png,
@@ -17,7 +18,9 @@ from picture_layouts import (
     write_mini_cache,
     write_tiered_pickles,
 )
+from PIL import Image
 
+from marginshot.pictures import read_picture
 from marginshot.vision.datasets import (
     CorruptImageError,
     DatasetMismatchError,
@@ -25,6 +28,7 @@ from marginshot.vision.datasets import (
     drop_corrupt,
     open_dataset,
 )
+from marginshot.vision.datasets.images import ArrayImages, EncodedImages, FileImages
 from marginshot.vision.datasets.pickles import load_arrays
 from marginshot.vision.datasets.splits import published_classes
 
@@ -196,6 +200,37 @@ def test_a_corrupt_picture_is_named(tmp_path, damage):
     kept, problems = drop_corrupt(images)
     assert kept.items == tuple(item for item in images.items if item != "dogs/0001.jpg")
     assert len(problems) == 1
+
+
+def test_files_and_bytes_are_read_as_label_reads_them(tmp_path):
+    turned = Image.fromarray(np.zeros((10, 6, 3), dtype=np.uint8))
+    exif = turned.getexif()
+    exif[0x0112] = 6  # a quarter turn
+    turned.save(tmp_path / "turned.jpg", exif=exif)
+    Image.new("RGBA", (10, 6), (0, 0, 0, 0)).save(tmp_path / "clear.png")
+    Image.fromarray(np.full((6, 10), 30_000, dtype=np.uint16)).save(tmp_path / "deep.png")
+    names = ("turned.jpg", "clear.png", "deep.png")
+    encoded = EncodedImages(tmp_path, tuple((tmp_path / name).read_bytes() for name in names), (0, 1, 2))
+    for index, name in enumerate(names):
+        expected = np.asarray(read_picture(tmp_path / name))
+        assert expected.shape == (6, 10, 3)
+        assert_array_equal(np.asarray(FileImages(tmp_path, names).read(index)), expected)
+        assert_array_equal(np.asarray(encoded.read(index)), expected)
+
+
+@pytest.mark.parametrize("kind", ["files", "bytes", "array"])
+def test_another_picture_is_another_fingerprint(tmp_path, kind):
+    def source(shade):
+        pixels = np.full((2, 4, 4, 3), shade, dtype=np.uint8)
+        if kind == "array":
+            return ArrayImages(pixels)
+        if kind == "bytes":
+            return EncodedImages(tmp_path, (pixels[0].tobytes(), pixels[1].tobytes()), (0, 1))
+        Image.fromarray(np.full((shade, 4, 3), 1, dtype=np.uint8)).save(tmp_path / "a.png")
+        return FileImages(tmp_path, ("a.png",))
+
+    first = source(3).fingerprint()
+    assert source(200).fingerprint() != first
 
 
 def test_a_corrupt_entry_of_a_pickle_is_named(tmp_path):

@@ -15,7 +15,7 @@ from marginshot.features import load_features  # noqa: E402
 from marginshot.vision.backbones import build_backbone  # noqa: E402
 from marginshot.vision.datasets import CorruptImageError, open_dataset  # noqa: E402
 from marginshot.vision.encoders import Encoder, encode, load_encoder  # noqa: E402
-from marginshot.vision.extraction import ExtractSettings, extract, provenance_path  # noqa: E402
+from marginshot.vision.extraction import ExtractSettings, extract, extraction_identity, provenance_path  # noqa: E402
 from marginshot.vision.preprocessing import plain_preprocessing  # noqa: E402
 from marginshot.vision.published import CheckpointError, load_published  # noqa: E402
 from marginshot.vision.runs import RunError  # noqa: E402
@@ -84,6 +84,16 @@ def test_parts_of_other_weights_are_not_used(tmp_path, pictures, encoder):
     seen = []
     extract(other, images, tmp_path / "features.npz", CPU, lambda done, total: seen.append(done))
     assert seen == [4, 8, 12, 15]
+
+
+def test_parts_of_other_pictures_or_another_precision_are_not_used(pictures, encoder, monkeypatch):
+    images = open_dataset("folder", pictures, "all")
+    identities = {extraction_identity(encoder, images, CPU)}
+    os.utime(pictures / images.items[0], ns=(1, 1))
+    identities.add(extraction_identity(encoder, images, CPU))
+    monkeypatch.setattr(ExtractSettings, "in_half_precision", lambda self: True)
+    identities.add(extraction_identity(encoder, images, CPU))
+    assert len(identities) == 3
 
 
 def test_a_folder_in_the_way_is_left_alone(tmp_path, pictures, encoder):

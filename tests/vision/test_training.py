@@ -153,6 +153,19 @@ class _StopAt:
         pass
 
 
+def test_gpus_keep_their_fast_kernels_but_only_those_that_repeat_themselves(folder, tmp_path):
+    seen = []
+
+    class Look(_StopAt):
+        def on_step(self, report) -> None:
+            seen.append((torch.backends.cudnn.enabled, torch.backends.cudnn.deterministic))
+            super().on_step(report)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(small_settings(), CPU, folder, tmp_path / "run", Look(1))
+    assert seen == [(True, True)]
+
+
 @pytest.mark.parametrize("step", [1, 7, 15, 16, 38])
 def test_resuming_gives_identical_weights(folder, finished_run, tmp_path, step):
     out = tmp_path / "run"

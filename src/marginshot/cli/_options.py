@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,20 @@ if TYPE_CHECKING:
 
     from marginshot.methods.base import Method
     from marginshot.tasks import TaskSettings
+
+
+def _check_jobs(jobs: int) -> int:
+    if jobs == 0:
+        raise typer.BadParameter("workers are at least 1, or -1 for all cores; got 0.")
+    return jobs
+
+
+Jobs = Annotated[
+    int,
+    typer.Option(
+        "--jobs", "-j", callback=_check_jobs, help="Workers; -1 for all cores. Accuracies do not depend on it."
+    ),
+]
 
 
 def parse_tasks(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from marginshot.cli import _errors
-from marginshot.cli._options import parse_methods, parse_tasks
+from marginshot.cli._options import Jobs, parse_methods, parse_tasks
 from marginshot.cli._output import check_outputs, emit, emit_grid, progress_bar, say
 
 if TYPE_CHECKING:
@@ -62,9 +62,7 @@ def command(
     config: Annotated[
         Path | None, typer.Option("--config", help="TOML with settings of methods, e.g. from `marginshot tune`.")
     ] = None,
-    jobs: Annotated[
-        int, typer.Option("--jobs", "-j", help="Workers; -1 for all cores. The result does not depend on it.")
-    ] = 1,
+    jobs: Jobs = 1,
     json_path: Annotated[
         Path | None, typer.Option("--json", help="Write the result here, every task's accuracy beside it.")
     ] = None,
@@ -84,8 +82,6 @@ def command(
     Example: marginshot evaluate digits --shot 1 --shot 5 --methods fs-tmmc,fs-mmc,simpleshot --tasks 2000 -j 2
     --json result.json --report report.html
     """
-    if jobs == 0:
-        raise typer.BadParameter("workers are at least 1, or -1 for all cores; got 0.", param_hint="-j")
     settings = parse_tasks(way, shot, query, dirichlet, present)
     check_files(json_path, report, resume=resume, force=force)
     from marginshot.evaluation.run import Run
@@ -148,9 +144,7 @@ def finished_before(run: Run, json_path: Path | None) -> Evaluation | None:
     if json_path is None or not json_path.exists() or checkpoint_path(json_path).exists():
         return None
     stored = Evaluation.load(json_path)
-    hashes = [record.sha256 for record in stored.features]
-    same = json.loads(json.dumps({**stored.arguments, "sha256": hashes})) == json.loads(json.dumps(run.identity()))
-    if not same:
+    if stored.identity() != run.identity():
         raise ValueError(f"{json_path} is the finished result of another run: nothing to continue. Leave out --resume.")
     say(f"{json_path} is already complete.")
     return stored

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from marginshot.cli import _errors
-from marginshot.cli._options import parse_methods
+from marginshot.cli._options import Jobs, parse_methods
 from marginshot.cli._output import check_outputs, emit, emit_grid, progress_bar, say
 
 if TYPE_CHECKING:
@@ -50,9 +50,7 @@ def command(
     config: Annotated[
         Path | None, typer.Option("--config", help="TOML with settings of methods, e.g. from `marginshot tune`.")
     ] = None,
-    jobs: Annotated[
-        int, typer.Option("--jobs", "-j", help="Workers; -1 for all cores. Accuracies do not depend on it.")
-    ] = 1,
+    jobs: Jobs = 1,
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep the cells that are in --out, add those that are not.")
     ] = False,
@@ -74,8 +72,6 @@ def command(
 
     Example: marginshot regimes features.npz digits --way 5 --way 20 -j 2 --out regimes/
     """
-    if jobs == 0:
-        raise typer.BadParameter("workers are at least 1, or -1 for all cores; got 0.", param_hint="-j")
     check_folder(out, resume=resume, force=force)
     from marginshot.evaluation.regime_table import RegimeTable
     from marginshot.evaluation.regimes import Regime, RegimePlan

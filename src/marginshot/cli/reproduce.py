@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from marginshot.cli._options import Jobs
 from marginshot.cli._output import check_outputs, emit, emit_grid, say
 from marginshot.cli._recipes import Recipe, load_recipe, recipe_names
 from marginshot.cli.evaluate import Format, run_tasks
@@ -33,7 +34,7 @@ def command(
     ] = None,
     out: Annotated[Path, typer.Option("--out", help="Runs, features and results go here.")] = Path("runs"),
     tasks: Annotated[int | None, typer.Option("--tasks", help="Number of tasks (default: the recipe's).")] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Worker processes of the evaluation.")] = -1,
+    jobs: Jobs = -1,
     accelerator: Annotated[str, typer.Option("--accelerator", help="auto, cpu, cuda or mps.")] = "auto",
     devices: Annotated[int, typer.Option("--devices", help="GPUs (or processes on a CPU) per machine.")] = 1,
     nodes: Annotated[int, typer.Option("--nodes", help="Machines.")] = 1,
@@ -146,9 +147,7 @@ def _stored(run: Run, result: Path) -> Evaluation | None:
     if not result.exists():
         return None
     stored = Evaluation.load(result)
-    found = {**stored.arguments, "sha256": [record.sha256 for record in stored.features]}
-    same = json.loads(json.dumps(found)) == json.loads(json.dumps(run.identity()))
-    return stored if same and stored.complete else None
+    return stored if stored.identity() == run.identity() and stored.complete else None
 
 
 def _belongs(progress: Checkpoint, run: Run) -> bool:

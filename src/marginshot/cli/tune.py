@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from marginshot.cli import _errors
-from marginshot.cli._options import parse_methods, parse_tasks
+from marginshot.cli._options import Jobs, parse_methods, parse_tasks
 from marginshot.cli._output import check_outputs, emit, progress_bar, say
 
 if TYPE_CHECKING:
@@ -36,9 +36,7 @@ def command(
     dirichlet: Annotated[
         float | None, typer.Option("--dirichlet", help="Unbalanced queries: class shares from this Dirichlet.")
     ] = None,
-    jobs: Annotated[
-        int, typer.Option("--jobs", "-j", help="Workers; -1 for all cores. The result does not depend on it.")
-    ] = 1,
+    jobs: Jobs = 1,
     force: Annotated[bool, typer.Option("--force", help="Replace a file somebody else made.")] = False,
     allow_pickle: Annotated[
         bool, typer.Option("--allow-pickle", help="Read pickles. They can run any code: only files you trust.")

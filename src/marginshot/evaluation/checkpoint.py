@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -99,16 +100,26 @@ class Checkpoint:
         """
         if not self.path.exists():
             return None
-        with np.load(self.path, allow_pickle=False) as arrays:
-            stored = json.loads(str(arrays["marginshot-output"]))
-            for name in identity:
-                if stored.get(name) != json.loads(json.dumps(identity[name])):
-                    raise ValueError(
-                        f"{self.path.name} belongs to another run: its {name} is {_short(stored.get(name))}, not "
-                        f"{_short(identity[name])}. Repeat the first command with --resume, or start over with --force."
-                    )
-            n_blocks = sum(name.startswith("done_") for name in arrays.files)
-            return [BlockProgress(**{name: arrays[f"{name}_{i}"] for name in _ARRAYS}) for i in range(n_blocks)]
+        stored, blocks = self._read()
+        for name in identity:
+            if stored.get(name) != identity[name]:
+                raise ValueError(
+                    f"{self.path.name} belongs to another run: its {name} is {_short(stored.get(name))}, not "
+                    f"{_short(identity[name])}. Repeat the first command with --resume, or start over with --force."
+                )
+        return blocks
+
+    def _read(self) -> tuple[dict[str, Any], list[BlockProgress]]:
+        try:
+            with self.path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                stored = json.loads(str(arrays["marginshot-output"]))
+                n_blocks = sum(name.startswith("done_") for name in arrays.files)
+                blocks = [BlockProgress(**{name: arrays[f"{name}_{i}"] for name in _ARRAYS}) for i in range(n_blocks)]
+        except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
+            raise ValueError(
+                f"{self.path.name} is damaged, so that its run cannot be continued. Start over with --force."
+            ) from error
+        return stored, blocks
 
     def save(self, blocks: Sequence[BlockProgress], identity: Mapping[str, Any], *, at_once: bool) -> None:
         """Write the progress, unless the last write was a moment ago and this one need not be ``at_once``."""

@@ -140,14 +140,17 @@ def warnings_once() -> Iterator[list[tuple[str, type[Warning]]]]:
     other processes.
     """
     warned: list[tuple[str, type[Warning]]] = []
-    with recorded_warnings() as caught:
-        try:
+    try:
+        with recorded_warnings() as caught:
             yield warned
-        finally:
-            warned += [(str(item.message), item.category) for item in caught]
+    finally:
+        _tell_once([*warned, *((str(item.message), item.category) for item in caught)])
+
+
+def _tell_once(warned: Sequence[tuple[str, type[Warning]]]) -> None:
     kinds = {re.sub(r"[\d.]+", "#", message): (message, category) for message, category in reversed(warned)}
     for message, category in reversed(kinds.values()):
-        warnings.warn(message, category, stacklevel=5)
+        warnings.warn(message, category, stacklevel=6)
 
 
 def _plan_jobs(

@@ -143,6 +143,10 @@ class Evaluation:
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     machine: Mapping[str, str] = field(default_factory=lambda: describe_machine())
 
+    def identity(self) -> dict[str, Any]:
+        """`Run.identity` of the run that came to this."""
+        return as_json({**self.arguments, "sha256": [record.sha256 for record in self.features]})
+
     def blocks(self) -> list[list[MethodResult]]:
         """Results grouped by the tasks they are on."""
         groups: dict[Any, list[MethodResult]] = {}
@@ -210,6 +214,11 @@ def _read_result(entry: dict[str, Any], per_task: NDArray[np.float64]) -> Method
         lists = {name: tuple(curve[name]) for name in ("confidence", "accuracy", "n_queries")}
         entry["calibration"] = Calibration(ece=curve["ece"], **lists)
     return MethodResult(**entry)
+
+
+def as_json(content: Any) -> Any:
+    """``content`` as it would be read from a file: tuples are lists there."""
+    return json.loads(json.dumps(content))
 
 
 def tasks_path(path: Path) -> Path:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from marginshot.evaluation.results import as_json
 from marginshot.evaluation.workers import describe_method
 from marginshot.features import FeatureBank
 from marginshot.tasks import TaskSettings
@@ -48,6 +49,9 @@ class Run:
         check_sources(self.banks)
         if len(set(self.settings)) < len(self.settings):
             raise ValueError("The same way and shot is asked for twice.")
+        queries = {(one.n_query_per_class, one.dirichlet, one.present) for one in self.settings}
+        if len(queries) > 1:
+            raise ValueError("Task settings of one run may differ in way and shot only; evaluate the rest in another.")
 
     def blocks(self) -> Iterator[tuple[FeatureBank, TaskSettings]]:
         """Every combination of features and task settings."""
@@ -70,7 +74,7 @@ class Run:
 
     def identity(self) -> dict[str, Any]:
         """What a stored run must have in common with this one to be continued."""
-        return {**self.describe(), "sha256": [bank.content_hash for bank in self.banks]}
+        return as_json({**self.describe(), "sha256": [bank.content_hash for bank in self.banks]})
 
 
 def check_sources(banks: Sequence[FeatureBank]) -> None:

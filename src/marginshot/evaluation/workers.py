@@ -9,8 +9,9 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -103,23 +104,15 @@ def recorded_warnings() -> Iterator[list[warnings.WarningMessage]]:
         yield caught
 
 
-_settled: list[bool] = []
-
-
+@cache
 def _settle_worker() -> None:
     """Once per worker process: one thread, and Ctrl-C is the parent's business."""
-    if _settled:
-        return
     # The parent has compiled what there was to compile; a worker slow to load it must not say that it compiles.
     logging.getLogger("marginshot").setLevel(logging.ERROR)
     threadpool_limits(limits=1)
-    try:
+    # Some backends run jobs outside the main thread, where Python leaves signals alone anyway.
+    with suppress(ValueError):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    except ValueError:
-        # Some backends run jobs outside the main thread, where Python leaves signals alone anyway.
-        _settled.append(False)
-    else:
-        _settled.append(True)
 
 
 def _score_tasks(job: Job) -> Outcome:

@@ -53,7 +53,7 @@ class Collection:
 
 
 def check_classes(names: Iterable[str], where: str) -> tuple[str, ...]:
-    """The sorted class names, or an error when there are fewer than two or two are one and the same to a reader."""
+    """The sorted class names, or an error: fewer than two, two that are one to a reader, or one that is no name."""
     classes = tuple(sorted(set(names)))
     alike = defaultdict(list)
     for name in classes:
@@ -64,6 +64,8 @@ def check_classes(names: Iterable[str], where: str) -> tuple[str, ...]:
                 f"{where}: the classes {' and '.join(map(repr, group))} have one name but for case or spaces. "
                 "Give both the same spelling, or different names."
             )
+    if "-1" in classes:
+        raise ValueError(f"{where}: a class cannot be called '-1', which stands for no label; give it another name.")
     if len(classes) < 2:
         found = f"only {classes[0]!r}" if classes else "none"
         raise ValueError(f"{where}: labelling needs examples of at least two classes; there is {found}.")

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from marginshot.labelling.collection import Collection
 from marginshot.labelling.encoders import ItemEncoder
-from marginshot.labelling.pictures import UnreadableItemError
 from marginshot.labelling.store import Store
+from marginshot.pictures import UnreadablePictureError, pillow_silenced
 
 BATCH_SIZE = 32
 THREADS = 2
@@ -71,15 +71,16 @@ def embed(
     seconds["cache"] = time.perf_counter() - started
     missing = {key: row for row, key in reversed(keys.items()) if key not in vectors}
     done = 0
-    for batch, failed, found in _encode(missing, collection.contents, encoder, seconds):
-        vectors.update(zip(batch, found, strict=True))
-        for key, reason in failed.items():
-            problems |= {collection.items[row]: reason for row, own in keys.items() if own == key}
-        if store is not None and batch:
-            store.keep([f"{key} {identity}" for key in batch], found)
-        done += len(batch) + len(failed)
-        if on_progress is not None:
-            on_progress(done, len(missing))
+    with pillow_silenced():
+        for batch, failed, found in _encode(missing, collection.contents, encoder, seconds):
+            vectors.update(zip(batch, found, strict=True))
+            for key, reason in failed.items():
+                problems |= {collection.items[row]: reason for row, own in keys.items() if own == key}
+            if store is not None and batch:
+                store.keep([f"{key} {identity}" for key in batch], found)
+            done += len(batch) + len(failed)
+            if on_progress is not None:
+                on_progress(done, len(missing))
     if store is not None:
         store.trim()
     rows = [row for row, key in keys.items() if key in vectors]
@@ -140,6 +141,6 @@ def _collect(batch: list[str], futures: list[Future[Any]]) -> tuple[list[str], l
         try:
             prepared.append(future.result())
             good.append(key)
-        except UnreadableItemError as error:
+        except UnreadablePictureError as error:
             failed[key] = str(error)
     return good, prepared, failed

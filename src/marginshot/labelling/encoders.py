@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.labelling.pictures import read_picture
 from marginshot.labelling.store import file_digest
+from marginshot.pictures import read_picture
 
 if TYPE_CHECKING:
     from marginshot.vision.picture_encoder import LoadedPictureEncoder
@@ -41,7 +41,7 @@ class ItemEncoder(Protocol):
         ...
 
     def prepare(self, content: Any) -> Any:
-        """The work on one content that threads can share; raises UnreadableItemError."""
+        """The work on one content that threads can share; raises UnreadablePictureError."""
         ...
 
     def encode(self, prepared: Sequence[Any]) -> NDArray[np.float32]:

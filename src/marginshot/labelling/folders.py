@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,8 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from marginshot.labelling.collection import Collection, check_classes
-from marginshot.labelling.pictures import PICTURE_SUFFIXES
 from marginshot.labelling.store import file_digest
+from marginshot.labelling.tables import TABLE_SUFFIXES, read_labels, read_table
+from marginshot.pictures import PICTURE_SUFFIXES, is_picture
 
 #: Sub-folders that hold unlabelled pictures where all others are classes.
 UNLABELLED_FOLDERS = frozenset({"unlabelled", "unlabeled"})
@@ -22,11 +22,10 @@ _PATH_COLUMNS = ("path", "item", "file", "filename")
 
 @dataclass(frozen=True)
 class Example:
-    """One picture with its class; ``origin`` says where the label stands, for messages."""
+    """One picture with its class."""
 
     path: Path
     label: str
-    origin: str
 
 
 def collect_pictures(source: Path, examples: Sequence[Path], leave_out: Iterable[Path] = ()) -> Collection:
@@ -84,9 +83,8 @@ def _find_pictures(root: Path, leave_out: Iterable[Path]) -> Iterable[Path]:
         children[:] = sorted(c for c in children if not c.startswith(".") and (here / c).resolve() not in skipped)
         for name in sorted(files):
             path = here / name
-            wanted = not name.startswith(".") and path.suffix.lower() in PICTURE_SUFFIXES
             # A link to nowhere is reported when it is to be opened; a pipe or a device would never end.
-            if wanted and (path.is_file() or not path.exists()):
+            if is_picture(path) and (path.is_file() or not path.exists()):
                 yield path
 
 
@@ -113,10 +111,10 @@ def _read_examples(sources: Sequence[Path], pictures: Path) -> list[Example]:
                     f"{source} has no class folders; put the examples of each class in a folder of its own."
                 )
             examples += _from_class_folders(folders)
-        elif source.suffix.lower() in (".csv", ".tsv"):
-            examples += _from_csv(source, pictures)
+        elif source.suffix.lower() in TABLE_SUFFIXES:
+            examples += _from_table(source, pictures)
         else:
-            raise ValueError(f"Examples are a folder of class folders or a CSV file with path,label; got {source}.")
+            raise ValueError(f"Examples are a folder of class folders or a table with path,label; got {source}.")
     return examples
 
 
@@ -133,22 +131,19 @@ def _from_class_folders(folders: Iterable[Path]) -> list[Example]:
                 f"The class {folder.name!r} has no examples: {folder} holds no pictures. Put one there or "
                 "remove the folder."
             )
-        examples += [Example(path, folder.name.strip(), str(folder)) for path in paths]
+        examples += [Example(path, folder.name.strip()) for path in paths]
     return examples
 
 
-def _from_csv(table: Path, pictures: Path) -> list[Example]:
-    with table.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file, delimiter="\t" if table.suffix.lower() == ".tsv" else ",")
-        headers = reader.fieldnames or []
-        column = next((name for name in _PATH_COLUMNS if name in headers), None)
-        if column is None or "label" not in headers:
-            raise ValueError(
-                f"{table}: examples need the columns path and label; it has {', '.join(headers) or 'none'}."
-            )
-        rows = [((row[column] or "").strip(), (row["label"] or "").strip()) for row in reader]
+def _from_table(path: Path, pictures: Path) -> list[Example]:
+    table = read_table(path)
+    column = next((name for name in _PATH_COLUMNS if name in table.columns), None)
+    if column is None or "label" not in table.columns:
+        raise ValueError(f"{path}: examples need the columns path and label; it has {', '.join(table.columns)}.")
+    names = [str(name or "").strip() for name in table.column(column)]
+    rows = zip(names, read_labels(table.column("label")), strict=True)
     # A row without a label is one the user has not come to yet.
-    return [Example(_resolve(name, table, pictures), label, str(table)) for name, label in rows if name and label]
+    return [Example(_resolve(name, path, pictures), label) for name, label in rows if name and label]
 
 
 def _resolve(name: str, table: Path, pictures: Path) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 from marginshot._files import atomic_path
 from marginshot.labelling.embedding_map import embedding_map
 from marginshot.labelling.labelling import COLUMNS, FOREIGN, GIVEN, Labelling
-from marginshot.labelling.pictures import UnreadableItemError, thumbnail_uri
+from marginshot.pictures import UnreadablePictureError, pillow_silenced, read_picture
 
 #: Items of one group that are shown; of larger groups the least certain, and some spread evenly over the others.
 LARGEST_GROUP = 120
@@ -51,11 +53,11 @@ def render_gallery(labelling: Labelling) -> str:
     counts = labelling.counts()
     template = _environment().get_template("gallery.html")
     # The map is computed beside the thumbnails; both take seconds, mostly outside Python.
-    with ThreadPoolExecutor(1) as thread:
+    with pillow_silenced(), ThreadPoolExecutor(1) as thread:
         points = thread.submit(embedding_map, labelling.X)
         return template.render(
             kind=labelling.collection.kind,
-            classes=[_describe_class(labelling, name, styles[name]) for name in labelling.classes],
+            classes=[_describe_class(labelling, name, counts[name], styles[name]) for name in labelling.classes],
             largest=max(counts.values(), default=0) or 1,
             suggested=[_describe(labelling, row) for row in labelling.answers.suggested],
             foreign=_describe_group(labelling, foreign),
@@ -87,7 +89,7 @@ def _environment() -> Environment:
     )
 
 
-def _describe_class(labelling: Labelling, name: str, style: dict[str, str]) -> dict[str, Any]:
+def _describe_class(labelling: Labelling, name: str, count: int, style: dict[str, str]) -> dict[str, Any]:
     place = labelling.classes.index(name)
     best, foreign, given = labelling.answers.best, labelling.answers.foreign, labelling.answers.given
     examples = [row for row in range(len(given)) if given[row] == place]
@@ -96,7 +98,7 @@ def _describe_class(labelling: Labelling, name: str, style: dict[str, str]) -> d
         "name": name,
         "anchor": f"class-{place}",
         "style": style,
-        "count": labelling.counts()[name],
+        "count": count,
         "n_close": sum(1 for row in found if labelling.answers.close[row]),
         "examples": [_describe(labelling, row) for row in examples[:12]],
         "n_examples": len(examples),
@@ -124,7 +126,7 @@ def _describe(labelling: Labelling, row: int) -> dict[str, Any]:
     elif collection.kind == "picture":
         try:
             picture = thumbnail_uri(Path(content), _THUMBNAIL_SIDE)
-        except UnreadableItemError as error:
+        except UnreadablePictureError as error:
             text = str(error)  # embedded from the cache, gone since
     return {
         "item": collection.items[row],
@@ -137,6 +139,15 @@ def _describe(labelling: Labelling, row: int) -> dict[str, Any]:
         "foreign": labelling.reviews[row] == FOREIGN,
         "given": labelling.reviews[row] == GIVEN,
     }
+
+
+def thumbnail_uri(path: Path, side: int) -> str:
+    """A small JPEG of the picture as a ``data:`` address, its longer side at most ``side`` pixels."""
+    image = read_picture(path, enough=side)
+    image.thumbnail((side, side))
+    buffer = io.BytesIO()
+    image.save(buffer, "JPEG", quality=82)
+    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
 def _describe_map(

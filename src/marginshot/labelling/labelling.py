@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -107,8 +108,8 @@ class Labelling:
 
     def counts(self) -> dict[str, int]:
         """Listed items per class; rejected ones are in none."""
-        labels = [self.labels[row] for row in self.rows]
-        return {name: labels.count(name) for name in self.classes}
+        found = Counter(self.labels[row] for row in self.rows)
+        return {name: found[name] for name in self.classes}
 
     def suggestions(self) -> dict[str, list[str]]:
         """Items to label next, the most useful first, with an empty label to fill in and our guess."""

@@ -8,7 +8,6 @@ import tempfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from marginshot.estimators import TransductiveMaxMarginClassifier
 from marginshot.labelling.classify import Answers, apply_rows
 from marginshot.labelling.collection import Kind
 from marginshot.labelling.rejection import Rejection
+from marginshot.persistence import assert_format
 
 FORMAT = "marginshot-labeller-1"
 
@@ -74,7 +74,8 @@ def load_model(path: str | os.PathLike[str]) -> LabelModel:
         raise FileNotFoundError(f"There is no model at {os.fspath(path)!r}. Make one with `marginshot label --save`.")
     try:
         with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as folder:
-            header = _check_header(json.loads(archive.read(_HEADER)))
+            header = json.loads(archive.read(_HEADER))
+            assert_format(header, FORMAT)
             # Only these two names leave the archive: a path inside it cannot reach anywhere else.
             for name in (_CLASSIFIER, _REJECTION):
                 Path(folder, name).write_bytes(archive.read(name))
@@ -84,10 +85,3 @@ def load_model(path: str | os.PathLike[str]) -> LabelModel:
     except (ValueError, KeyError, OSError, zipfile.BadZipFile, EOFError) as error:
         raise ValueError(f"{os.fspath(path)!r} is not a model saved by `marginshot label --save`: {error}") from error
     return LabelModel(classifier, rejection, header["kind"], header["encoder"], header["identity"])
-
-
-def _check_header(header: Any) -> dict[str, Any]:
-    found = header.get("format") if isinstance(header, dict) else None
-    if found != FORMAT:
-        raise ValueError(f"its format is {found!r}, this version reads {FORMAT!r}.")
-    return dict(header)

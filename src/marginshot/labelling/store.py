@@ -40,6 +40,10 @@ def default_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "marginshot"
 
 
+class DamagedCacheError(ValueError):
+    """The cache's file is not what we wrote."""
+
+
 class Store:
     """The cache.
 
@@ -67,8 +71,13 @@ class Store:
         try:
             with closing(sqlite3.connect(self.path, timeout=30)) as connection, connection:
                 yield connection
-        except sqlite3.DatabaseError as error:
+        except sqlite3.OperationalError as error:
             raise ValueError(
+                f"The cache {self.path} cannot be used ({error}). Try again later, or choose another folder with "
+                "--cache."
+            ) from error
+        except sqlite3.DatabaseError as error:
+            raise DamagedCacheError(
                 f"The cache {self.path} cannot be used ({error}). Remove it with `marginshot cache --clear`, or choose "
                 "another folder with --cache."
             ) from error
@@ -140,7 +149,7 @@ def clear_folder(folder: Path) -> None:
         return
     try:
         Store(folder).clear()
-    except ValueError:
+    except DamagedCacheError:
         (folder / _FILE).unlink()
 
 

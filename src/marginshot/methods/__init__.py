@@ -11,7 +11,7 @@ array([[0, 1, 1]])
 """
 
 from marginshot.methods.alpha_tim import AlphaTIM
-from marginshot.methods.base import METHODS, Method, get_method, register
+from marginshot.methods.base import METHODS, Method, get_method
 from marginshot.methods.baseline import Baseline, BaselinePlusPlus
 from marginshot.methods.bd_cspn import BDCSPN
 from marginshot.methods.fs_tmmc import FSMMC, FSTMMC, FSTMMCAuto, FSTMMCEstimatedPrior
@@ -26,9 +26,6 @@ from marginshot.methods.simpleshot import SimpleShot, SimpleShotL2N, SimpleShotU
 from marginshot.methods.svm import SVMHead
 from marginshot.methods.tim_gd import TIMGD
 from marginshot.methods.transductive_finetuning import TransductiveFinetuning
-
-for _method in (FSTMMC, FSTMMCAuto, FSTMMCEstimatedPrior, FSMMC):
-    register(_method)
 
 __all__ = [
     "BDCSPN",

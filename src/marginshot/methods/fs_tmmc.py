@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from marginshot.calibration import probabilities_of
 from marginshot.engine import solve_tasks
+from marginshot.methods.base import register
 from marginshot.settings import PAPER_LAMBDA2, PRESETS
 
 Array = NDArray[np.float64]
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class FSTMMC:
     """Maximum margin, with the planes pushed out of dense regions of the queries. Transductive.
@@ -56,6 +58,7 @@ class FSTMMC:
         return probabilities_of(self.calibration, scores)
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class FSTMMCEstimatedPrior(FSTMMC):
     """FS-TMMC whose class shares are estimated from the task, for unbalanced queries. Transductive.
@@ -70,6 +73,7 @@ class FSTMMCEstimatedPrior(FSTMMC):
     prior: Any = "estimate"
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class FSTMMCAuto(FSTMMC):
     """FS-TMMC in the preset "auto", for unbalanced or many classes and unknown encoders. Transductive.
@@ -90,6 +94,7 @@ class FSTMMCAuto(FSTMMC):
     calibration: str = PRESETS["auto"]["calibration"]
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class FSMMC(FSTMMC):
     """Maximum margin on the support alone: FS-TMMC without its query term (paper, section 4.6). Inductive.

@@ -1,6 +1,6 @@
 """The objective of FS-TMMC, all classes of one task at once, in NumPy. Its compiled twin is `margin_compiled.py`.
 
-For each class c, one against the rest (paper, Eq. 5; the offset inside f is ours, see `marginshot.priors`):
+For each class c, one against the rest (paper, Eq. 7; the offset inside f is ours, see `marginshot.priors`):
 
     F(α) = λ1/2 αᵀKα
          + 1/n Σ_support w_i/γ1 log(1 + exp(γ1 (1 − y_i f_i)))      smoothed hinge on the support
@@ -64,7 +64,7 @@ class MarginLoss:
     lambda2: float
 
     def __call__(self, scores: Array) -> tuple[Array, Array]:
-        """Loss of each class (n_classes,) and its derivative t by the scores (M, n_classes), Eq. (7)."""
+        """Loss of each class (n_classes,) and its derivative t by the scores (M, n_classes), Eq. (9)."""
         n_support = len(self.signs)
         excess = self.gamma1 * (1.0 - self.signs * scores[:n_support])
         loss = (self.weights * np.logaddexp(0.0, excess)).sum(axis=0) / self.gamma1

@@ -1,7 +1,7 @@
 """The objective of FS-TMMC for one class of one small task, compiled. Its NumPy twin is `margin.py`.
 
-Both compute the part of F(alpha) that depends on the scores f alone, Eq. (5) of the paper without its first term, and
-its derivative t, Eq. (7):
+Both compute the part of F(alpha) that depends on the scores f alone, Eq. (7) of the paper without its first term, and
+its derivative t, Eq. (9):
 
     1/n Σ_support w_i/γ1 log(1 + exp(γ1 (1 − y_i f_i)))  +  λ2/m Σ_query exp(−γ2 f_i²)
 

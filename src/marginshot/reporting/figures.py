@@ -13,7 +13,7 @@ import numpy as np
 
 from marginshot._files import atomic_path
 from marginshot.evaluation.results import MethodResult
-from marginshot.reporting.tables import mark
+from marginshot.reporting.tables import name_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -199,6 +199,7 @@ def calibration_chart(block: Sequence[MethodResult]) -> str | None:
     curves = [result for result in block if result.calibration]
     if not curves:
         return None
+    n_columns = 1 if len(curves) < 4 else 2
 
     def draw(ax: Axes) -> None:
         ax.plot([0, 100], [0, 100], color="#9aa3ab", linewidth=0.9, linestyle=(0, (4, 3)))
@@ -210,7 +211,7 @@ def calibration_chart(block: Sequence[MethodResult]) -> str | None:
             told = n_queries >= max(10, 0.0005 * n_queries.sum())
             x, y = 100 * np.array(curve.confidence)[told], 100 * np.array(curve.accuracy)[told]
             color = ACCENT if result.difference is None else _PALETTE[place % len(_PALETTE)]
-            label = f"{mark(result).removesuffix(' [T]')}, ECE {100 * curve.ece:.1f}"
+            label = f"{name_of(result)}, ECE {100 * curve.ece:.1f}"
             ax.plot(x, y, "-o", color=color, linewidth=1.3, markersize=3.5, label=label)
         ax.set_xlim(0, 101)
         ax.set_ylim(0, 101)
@@ -218,7 +219,6 @@ def calibration_chart(block: Sequence[MethodResult]) -> str | None:
         ax.set_xlabel("confidence, %")
         ax.set_ylabel("share that is right, %")
         # Above the axes: curves may lie in any corner.
-        n_columns = 1 if len(curves) < 4 else 2
         ax.get_figure(root=True).legend(  # type: ignore[union-attr]
             loc="outside upper left",
             ncols=n_columns,
@@ -228,7 +228,7 @@ def calibration_chart(block: Sequence[MethodResult]) -> str | None:
             columnspacing=1.2,
         )
 
-    return _chart(draw, height=4.0 + 0.17 * -(-len(curves) // (1 if len(curves) < 4 else 2)))
+    return _chart(draw, height=4.0 + 0.17 * -(-len(curves) // n_columns))
 
 
 def _whisker(ax: Axes, value: float, ci95: float, place: int, result: MethodResult) -> None:
@@ -247,7 +247,7 @@ def _fill(result: MethodResult, color: str) -> str:
 
 
 def _name_rows(ax: Axes, block: Sequence[MethodResult]) -> None:
-    ax.set_yticks(range(len(block)), [mark(result).removesuffix(" [T]") for result in block])
+    ax.set_yticks(range(len(block)), [name_of(result) for result in block])
     ax.set_ylim(len(block) - 0.45, -0.55)
     ax.grid(visible=True, axis="x")
     ax.tick_params(axis="y", length=0)

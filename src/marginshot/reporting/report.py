@@ -78,9 +78,9 @@ def _describe_block(evaluation: Evaluation, block: Sequence[MethodResult]) -> di
     best = max(block, key=lambda result: result.accuracy)
     return {
         "name": _block_name(evaluation, block),
-        "rows": [{"name": tables.mark(r).removesuffix(" [T]"), "best": r is best, "result": r} for r in block],
+        "rows": [{"name": tables.name_of(r), "best": r is best, "result": r} for r in block],
         "best": best,
-        "best_name": tables.mark(best).removesuffix(" [T]"),
+        "best_name": tables.name_of(best),
         "reference": next(result for result in block if result.difference is None),
     }
 
@@ -105,7 +105,7 @@ def _describe_section(
 def _describe_methods(block: Sequence[MethodResult]) -> list[dict[str, Any]]:
     return [
         {
-            "name": tables.mark(result).removesuffix(" [T]"),
+            "name": tables.name_of(result),
             "label": result.method,
             "mode": "transductive" if result.transductive else "inductive",
             "reference": result.reference,

@@ -63,10 +63,14 @@ def full_table(evaluation: Evaluation) -> Grid:
     return Grid(headers=headers, sections=tuple(sections), n_text=n_text, title=describe_tasks(evaluation))
 
 
+def name_of(result: MethodResult) -> str:
+    """Title of a method, with its label where that says more."""
+    return result.title if result.settings.get("method") == result.method else f"{result.title} ({result.method})"
+
+
 def mark(result: MethodResult) -> str:
-    """Title of a method, its label where that says more, and a T for transductive."""
-    name = result.title if result.settings.get("method") == result.method else f"{result.title} ({result.method})"
-    return f"{name} [T]" if result.transductive else name
+    """The same, with a T for transductive."""
+    return f"{name_of(result)} [T]" if result.transductive else name_of(result)
 
 
 def _difference(result: MethodResult) -> str:
@@ -89,7 +93,7 @@ def paper_table(evaluation: Evaluation) -> Grid:
         ]
         mode = "transductive" if first.transductive else "inductive"
         slowest = max(block[place].seconds_per_task for block in blocks)
-        rows.append((Cell(mark(first).removesuffix(" [T]")), Cell(mode), *cells, Cell(duration(slowest))))
+        rows.append((Cell(name_of(first)), Cell(mode), *cells, Cell(duration(slowest))))
     headers = ("Method", "Setting", *heads, "ms/task")
     return Grid(headers=headers, sections=(tuple(rows),), n_text=2, title=describe_tasks(evaluation))
 

@@ -3,7 +3,7 @@
 Vectors carry their dual (see `spaces`), so inner products cost no product with K. In `GramSpace` the gradient of F is
 the coefficient vector λ1 α + t, an iteration needs one product with K, and the line search none: it moves along
 f + step · Kd. This is far better conditioned than L-BFGS on α with the Euclidean product, whose gradient is
-K(λ1 α + t), Eq. (6).
+K(λ1 α + t), Eq. (8).
 
 Each class is a problem of its own with its own steps; classes share the products, and drop out once converged.
 """

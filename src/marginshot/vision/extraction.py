@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 from marginshot import __version__
 from marginshot._files import atomic_path
 from marginshot.features import FeatureBank
+from marginshot.pictures import pillow_silenced
 from marginshot.vision.datasets import CorruptImageError, ImageSet
 from marginshot.vision.encoders import Encoder, encode
 
@@ -31,7 +32,7 @@ class ExtractSettings:
     batch_size : int, default=64
         Pictures per batch.
     device : str, default="auto"
-        ``cpu``, ``cuda``, ``cuda:1``, ``mps``; auto takes a GPU where there is one.
+        ``cpu``, ``cuda``, ``cuda:1``, ``mps``; auto takes an NVIDIA GPU where there is one.
     mixed_precision : bool, default=True
         Compute in 16 bits on a GPU; has no effect on a CPU.
     workers : int, default=0
@@ -62,6 +63,10 @@ class ExtractSettings:
         except (RuntimeError, AssertionError) as error:
             raise ValueError(f"The device {self.device!r} cannot be used here; try cpu.") from error
         return device
+
+    def in_half_precision(self) -> bool:
+        """Whether the network computes in 16 bits on the device to use."""
+        return self.mixed_precision and self.torch_device().type == "cuda"
 
 
 @dataclass(frozen=True)
@@ -103,11 +108,12 @@ def extract(
     done = parts.finished()
     rows = [np.arange(start, min(start + settings.batch_size, len(images))) for start in _starts(images, settings)]
     missing = [index for index in range(len(rows)) if index not in done]
-    for index, (pixels, problems) in zip(missing, _batches(encoder, images, rows, missing, settings), strict=True):
-        features = _features(encoder, pixels, device, settings)
-        parts.save(index, features, [problem is None for problem in problems], [p for p in problems if p is not None])
-        if on_progress is not None:
-            on_progress(int(rows[index][-1]) + 1, len(images))
+    with pillow_silenced():
+        for index, (pixels, problems) in zip(missing, _batches(encoder, images, rows, missing, settings), strict=True):
+            features = _features(encoder, pixels, device, settings)
+            parts.save(index, features, [problem is None for problem in problems], [p for p in problems if p])
+            if on_progress is not None:
+                on_progress(int(rows[index][-1]) + 1, len(images))
     features, kept, skipped = parts.join(len(rows))
     bank = _bank(images.select(np.flatnonzero(kept)), features, encoder)
     bank.save(out)
@@ -136,7 +142,7 @@ def _features(
     if pixels is None:
         return np.empty((0, 0), dtype=np.float32)
     half: AbstractContextManager[object] = nullcontext()
-    if settings.mixed_precision and device.type == "cuda":
+    if settings.in_half_precision():
         half = torch.autocast(device.type, dtype=torch.float16)
     with half:
         features: NDArray[np.float32] = encode(encoder, pixels.to(device)).cpu().numpy()
@@ -197,8 +203,9 @@ def _write_provenance(out: Path, encoder: Encoder, images: ImageSet, identity: s
 def extraction_identity(encoder: Encoder, images: ImageSet, settings: ExtractSettings) -> str:
     """A hash of all that decides the features, weights included, so that parts of another extraction are never used."""
     digest = hashlib.sha256()
-    about = [encoder.name, repr(encoder.preprocessing), images.name, settings.batch_size, settings.skip_corrupt]
-    digest.update(json.dumps([about, images.items, images.classes]).encode())
+    how = [encoder.name, repr(encoder.preprocessing), settings.batch_size, settings.skip_corrupt]
+    what = [images.name, images.items, images.classes, images.source.fingerprint()]
+    digest.update(json.dumps([how, settings.in_half_precision(), what]).encode())
     for name, value in encoder.network.state_dict().items():
         digest.update(name.encode())
         digest.update(value.cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())

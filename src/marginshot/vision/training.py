@@ -18,6 +18,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
+from marginshot.pictures import pillow_silenced
 from marginshot.vision.backbones import build_backbone
 from marginshot.vision.batch_norm import share_batch_norm
 from marginshot.vision.batches import EpochBatches
@@ -58,8 +59,6 @@ class TrainResult:
 
     Parameters
     ----------
-    folder : Path
-        The run's folder.
     best_accuracy, best_epoch : float, int
         Highest 5-way 1-shot accuracy on the validation classes, and the epoch that gave it.
     skipped : tuple of str
@@ -68,7 +67,6 @@ class TrainResult:
         Whether this process is the one that reports.
     """
 
-    folder: Path
     best_accuracy: float
     best_epoch: int
     skipped: tuple[str, ...]
@@ -130,10 +128,9 @@ def train(
     fabric.barrier()
     trainer = _Trainer(fabric, settings, hardware, base, validation, folder)
     # Identical weights after a resume need deterministic kernels on GPUs too.
-    with torch.backends.cudnn.flags(deterministic=True, benchmark=False):
+    with torch.backends.cudnn.flags(enabled=True, deterministic=True, benchmark=False), pillow_silenced():
         progress = trainer.run(observer if fabric.is_global_zero else None)
     return TrainResult(
-        folder=out,
         best_accuracy=progress.best_accuracy,
         best_epoch=progress.best_epoch,
         skipped=skipped,

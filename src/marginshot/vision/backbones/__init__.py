@@ -25,27 +25,21 @@ class BackboneSpec:
     ----------
     build : callable
         Makes the network with random weights; called on (B, 3, H, W) images it returns (B, n_features) features.
-    n_features : int
-        Length of a feature vector.
     batch_size : int
         Batch size of base training; the paper's where the paper has the network.
-    title : str
-        The name used in tables.
     """
 
     build: Callable[[], nn.Module]
-    n_features: int
     batch_size: int
-    title: str
 
 
 BACKBONES: dict[str, BackboneSpec] = {
-    "resnet18": BackboneSpec(build=resnet18, n_features=512, batch_size=256, title="ResNet-18"),
-    "wrn28-10": BackboneSpec(build=WideResNet, n_features=640, batch_size=128, title="WRN-28-10"),
-    "densenet121": BackboneSpec(build=densenet121, n_features=1024, batch_size=100, title="DenseNet-121"),
-    "conv4": BackboneSpec(build=Conv4, n_features=1600, batch_size=256, title="Conv-4"),
-    "resnet12": BackboneSpec(build=ResNet12, n_features=640, batch_size=128, title="ResNet-12"),
-    "small-resnet": BackboneSpec(build=SmallResNet, n_features=256, batch_size=128, title="Small ResNet"),
+    "resnet18": BackboneSpec(build=resnet18, batch_size=256),
+    "wrn28-10": BackboneSpec(build=WideResNet, batch_size=128),
+    "densenet121": BackboneSpec(build=densenet121, batch_size=100),
+    "conv4": BackboneSpec(build=Conv4, batch_size=256),
+    "resnet12": BackboneSpec(build=ResNet12, batch_size=128),
+    "small-resnet": BackboneSpec(build=SmallResNet, batch_size=128),
 }
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from marginshot.vision.datasets.images import IMAGE_SUFFIXES, FileImages, ImageSet
+from marginshot.pictures import is_picture
+from marginshot.vision.datasets.images import FileImages, ImageSet
 from marginshot.vision.datasets.splits import SPLITS, DatasetMismatchError, read_class_list, require_images
 
 SPLIT_FOLDERS = {
@@ -37,7 +38,7 @@ def images_in_folders(root: Path, folders: dict[str, Path], name: str) -> ImageS
     items: list[str] = []
     labels: list[int] = []
     for label, folder in enumerate(folders.values()):
-        paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES)
+        paths = sorted(path for path in folder.rglob("*") if is_picture(path))
         items.extend(path.relative_to(root).as_posix() for path in paths)
         labels.extend([label] * len(paths))
     images = ImageSet(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -12,10 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
-
-# Pillow raises any of these on damaged files; SyntaxError comes from its PNG reader.
-_DECODING_ERRORS = (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError)
+from marginshot.pictures import UnreadablePictureError, pillow_silenced, read_picture
 
 
 class CorruptImageError(ValueError):
@@ -27,6 +25,10 @@ class ImageSource(Protocol):
 
     def read(self, index: int) -> Image.Image:
         """Picture ``index`` in RGB; raises CorruptImageError."""
+        ...
+
+    def fingerprint(self) -> str:
+        """A hash that is another when a picture is."""
         ...
 
     def select(self, rows: NDArray[np.int64]) -> ImageSource:
@@ -91,10 +93,14 @@ class FileImages:
         """Picture ``index`` in RGB."""
         path = self.root / self.names[index]
         try:
-            with Image.open(path) as image:
-                return image.convert("RGB")
-        except _DECODING_ERRORS as error:
+            return read_picture(path)
+        except UnreadablePictureError as error:
             raise _corrupt(str(path), error) from error
+
+    def fingerprint(self) -> str:
+        """Of the files' sizes and times."""
+        states = [(self.root / name).stat() for name in self.names]
+        return _digest([repr([(state.st_size, state.st_mtime_ns) for state in states]).encode()])
 
     def select(self, rows: NDArray[np.int64]) -> FileImages:
         """Only ``rows``."""
@@ -110,6 +116,10 @@ class ArrayImages:
     def read(self, index: int) -> Image.Image:
         """Picture ``index`` in RGB."""
         return Image.fromarray(self.pixels[index]).convert("RGB")
+
+    def fingerprint(self) -> str:
+        """Of the pixels."""
+        return _digest([repr(self.pixels.shape).encode(), np.ascontiguousarray(self.pixels).data])
 
     def select(self, rows: NDArray[np.int64]) -> ArrayImages:
         """Only ``rows``."""
@@ -127,10 +137,13 @@ class EncodedImages:
     def read(self, index: int) -> Image.Image:
         """Picture ``index`` in RGB."""
         try:
-            with Image.open(io.BytesIO(self.encoded[index])) as image:
-                return image.convert("RGB")
-        except _DECODING_ERRORS as error:
+            return read_picture(io.BytesIO(self.encoded[index]))
+        except UnreadablePictureError as error:
             raise _corrupt(f"Entry {self.positions[index]} of {self.origin}", error) from error
+
+    def fingerprint(self) -> str:
+        """Of the bytes."""
+        return _digest(self.encoded)
 
     def select(self, rows: NDArray[np.int64]) -> EncodedImages:
         """Only ``rows``."""
@@ -138,21 +151,27 @@ class EncodedImages:
         return replace(self, encoded=encoded, positions=tuple(self.positions[row] for row in rows))
 
 
+def _digest(parts: Iterable[bytes | memoryview]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
+
+
 def drop_corrupt(images: ImageSet) -> tuple[ImageSet, tuple[str, ...]]:
     """Decode every picture once; the set without those that fail, and what was wrong with each of them."""
     good: list[int] = []
     problems: list[str] = []
-    for index in range(len(images)):
-        try:
-            images.source.read(index)
-        except CorruptImageError as error:
-            problems.append(str(error))
-        else:
-            good.append(index)
+    with pillow_silenced():
+        for index in range(len(images)):
+            try:
+                images.source.read(index)
+            except CorruptImageError as error:
+                problems.append(str(error))
+            else:
+                good.append(index)
     return images.select(np.array(good, dtype=np.int64)), tuple(problems)
 
 
-def _corrupt(what: str, error: Exception) -> CorruptImageError:
-    # Pillow's own sentence may repeat the path; the first line says enough.
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return CorruptImageError(f"{what} cannot be read as a picture ({reason}); repair or remove it, or skip it.")
+def _corrupt(what: str, error: UnreadablePictureError) -> CorruptImageError:
+    return CorruptImageError(f"{what} {error}; repair or remove it, or skip it.")

@@ -1,0 +1,45 @@
+"""Files that are never half-written."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from marginshot._files import atomic_path
+
+
+def test_a_failure_leaves_what_was_there(tmp_path):
+    target = tmp_path / "result.json"
+    target.write_text("before")
+
+    def stop_half_way():
+        with atomic_path(target) as temporary:
+            temporary.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stop_half_way()
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+    assert target.read_text() == "before"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such rights")
+def test_rights_are_the_users_also_in_threads(tmp_path):
+    before = os.umask(0o027)
+    try:
+        (tmp_path / "shared").touch()
+        (tmp_path / "shared").chmod(0o664)
+
+        def write(name):
+            with atomic_path(tmp_path / name) as temporary:
+                temporary.write_text(name)
+            return (tmp_path / name).stat().st_mode & 0o777
+
+        with ThreadPoolExecutor(8) as threads:
+            assert set(threads.map(write, (f"{i}.txt" for i in range(200)))) == {0o640}
+        assert write("shared") == 0o664
+        assert os.umask(0o027) == 0o027
+    finally:
+        os.umask(before)
