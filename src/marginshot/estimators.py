@@ -26,7 +26,6 @@ from marginshot.progress import FitMonitor, warn_interrupted
 from marginshot.rows import ArrayRows
 from marginshot.settings import PAPER_LAMBDA2, PRESETS, Settings
 from marginshot.solvers.continuation import Path, follow_path, stage_tolerances
-from marginshot.solvers.primal import PrimalPath
 from marginshot.subsets import sample_rows
 from marginshot.task_mixture import find_mixture, keeps_lengths, needs_mixture
 
@@ -414,7 +413,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
-    def _warn_unconverged(self, path: Path | PrimalPath, settings: Settings) -> None:
+    def _warn_unconverged(self, path: Path, settings: Settings) -> None:
         tolerances = stage_tolerances(settings.tol, len(settings.stages))
         missed = np.argwhere(~(path.gradient_norm <= tolerances))  # NaN has not converged
         if len(missed):

@@ -31,7 +31,8 @@ from marginshot.priors import offsets, starting_prior
 from marginshot.progress import FitMonitor, warn_interrupted
 from marginshot.rows import ArrayRows, ParquetRows, Rows, strips
 from marginshot.settings import Settings
-from marginshot.solvers.primal import Evaluate, PrimalPath, follow_primal_path
+from marginshot.solvers.continuation import Path
+from marginshot.solvers.primal import Evaluate, follow_primal_path
 from marginshot.subsets import evenly, sample_rows
 from marginshot.task_mixture import find_mixture, keeps_lengths, needs_mixture
 from marginshot.transforms import CentreAndNormalise, widened
@@ -334,7 +335,7 @@ def _keep_kernel_features(source: Table, row_map: RowMap) -> tuple[Table, RowMap
 
 @dataclass(frozen=True)
 class _Solution:
-    path: PrimalPath
+    path: Path
     shares: Array
     intercept: Array
     score_coef: Array
@@ -393,7 +394,7 @@ class _Problem:
         parts = [self._row_map(strip) @ planes for _, strip in strips(block)]
         return np.concatenate([np.zeros((0, len(intercept))), *parts]) + intercept
 
-    def _follow(self, stages: Sequence[float], intercept: Array, monitor: FitMonitor | None = None) -> PrimalPath:
+    def _follow(self, stages: Sequence[float], intercept: Array, monitor: FitMonitor | None = None) -> Path:
         settings = self._settings
         return follow_primal_path(
             lambda value: self._evaluate_at(value, intercept),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +15,12 @@ from marginshot.solvers.lbfgs import Loss, Minimum, minimise
 from marginshot.solvers.spaces import GramSpace
 
 Array = NDArray[np.float64]
-#: Takes the number of a stage; returns what `minimise` is to tell its iterations.
-OnIteration = Callable[[int], Callable[[int, Array], None]]
+#: What `minimise` tells its iterations.
+Tell = Callable[[int, Array], None]
+#: Takes the number of a stage; returns what is told its iterations.
+OnIteration = Callable[[int], Tell]
+#: λ2 of a stage, the stage before, the gradient norm at which to end, what to tell the iterations -> the stage solved.
+SolveStage = Callable[[float, Minimum | None, float, Tell | None], Minimum]
 
 
 def stage_tolerances(tol: float, n_stages: int) -> Array:
@@ -43,10 +46,10 @@ class Path:
 
     Attributes
     ----------
-    coef : ndarray of shape (M, n_classes)
-        α, support rows first.
-    scores : ndarray of shape (M, n_classes)
-        f = Kα + offset.
+    coef : ndarray of shape (M, n_classes) or (D, n_classes)
+        α, support rows first, or in the primal the planes.
+    scores : ndarray of the same shape
+        f = Kα + offset; in the primal the planes again.
     objective, gradient_norm : ndarray of shape (n_classes, n_stages)
     n_iter : ndarray of int of shape (n_classes, n_stages)
     interrupted : bool
@@ -61,6 +64,26 @@ class Path:
     interrupted: bool = False
 
 
+def follow_stages(solve: SolveStage, lambda2: Sequence[float], tol: float, on_iteration: OnIteration | None) -> Path:
+    """Solve the stages of ``lambda2`` one after the other.
+
+    Ctrl-C ends the path after its last complete stage, if there is one.
+    """
+    stages: list[Minimum] = []
+    interrupted = False
+    try:
+        for index, (value, stage_tol) in enumerate(zip(lambda2, stage_tolerances(tol, len(lambda2)), strict=True)):
+            tell = None if on_iteration is None else on_iteration(index)
+            stages.append(solve(value, stages[-1] if stages else None, stage_tol, tell))
+    except KeyboardInterrupt:
+        if not stages:
+            raise
+        interrupted = True
+    names = ("objective", "gradient_norm", "n_iter")
+    told = {name: np.stack([getattr(stage, name) for stage in stages], axis=1) for name in names}
+    return Path(stages[-1].coef, stages[-1].scores, **told, interrupted=interrupted)
+
+
 def follow_path(
     gram: Array,
     loss_at: Callable[[float], Loss],
@@ -73,38 +96,31 @@ def follow_path(
     max_iter: int,
     on_iteration: OnIteration | None = None,
 ) -> Path:
-    """Solve every stage of ``lambda2`` on one Gram matrix (M, M), support rows first.
+    """The path on one Gram matrix (M, M), support rows first.
 
-    ``loss_at(value)`` is the loss with that query weight; ``offsets`` (n_classes,) is the constant part of f. Ctrl-C
-    ends the path after its last complete stage, if there is one.
+    ``loss_at(value)`` is the loss with that query weight; ``offsets`` (n_classes,) is the constant part of f.
     """
     n_rows, n_classes = len(gram), len(offsets)
-    coef = np.zeros((n_rows, n_classes))
-    scores = np.tile(offsets, (n_rows, 1))
-    stages: list[Minimum] = []
-    interrupted = False
-    try:
-        for index, (value, stage_tol) in enumerate(zip(lambda2, stage_tolerances(tol, len(lambda2)), strict=True)):
-            # Without weight on the queries their α stay zero, so the problem is the support's alone.
-            size = n_support if value == 0 and not coef[n_support:].any() else n_rows
-            stage = minimise(
-                GramSpace(gram[:size, :size]),
-                loss_at(value),
-                coef[:size],
-                scores[:size],
-                lambda1=lambda1,
-                tol=stage_tol,
-                max_iter=max_iter,
-                on_iteration=None if on_iteration is None else on_iteration(index),
-            )
-            _extend(stage, gram, offsets)
-            coef, scores = stage.coef, stage.scores
-            stages.append(stage)
-    except KeyboardInterrupt:
-        if not stages:
-            raise
-        interrupted = True
-    return Path(stages[-1].coef, stages[-1].scores, **stack_stages(stages), interrupted=interrupted)
+
+    def solve(value: float, before: Minimum | None, stage_tol: float, tell: Tell | None) -> Minimum:
+        coef = np.zeros((n_rows, n_classes)) if before is None else before.coef
+        scores = np.tile(offsets, (n_rows, 1)) if before is None else before.scores
+        # Without weight on the queries their α stay zero, so the problem is the support's alone.
+        size = n_support if value == 0 and not coef[n_support:].any() else n_rows
+        stage = minimise(
+            GramSpace(gram[:size, :size]),
+            loss_at(value),
+            coef[:size],
+            scores[:size],
+            lambda1=lambda1,
+            tol=stage_tol,
+            max_iter=max_iter,
+            on_iteration=tell,
+        )
+        _extend(stage, gram, offsets)
+        return stage
+
+    return follow_stages(solve, lambda2, tol, on_iteration)
 
 
 def _extend(stage: Minimum, gram: Array, offsets: Array) -> None:
@@ -113,9 +129,3 @@ def _extend(stage: Minimum, gram: Array, offsets: Array) -> None:
     if size < n_rows:
         stage.scores = gram[:, :size] @ stage.coef + offsets
         stage.coef = np.concatenate((stage.coef, np.zeros((n_rows - size, len(offsets)))))
-
-
-def stack_stages(stages: Sequence[Minimum]) -> dict[str, Any]:
-    """How each stage went: the arrays of a path, (n_classes, n_stages)."""
-    names = ("objective", "gradient_norm", "n_iter")
-    return {name: np.stack([getattr(stage, name) for stage in stages], axis=1) for name in names}

@@ -8,33 +8,17 @@ and its gradient at once, so that nothing of the size of the rows is kept betwee
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.solvers.continuation import OnIteration, stack_stages, stage_tolerances
+from marginshot.solvers.continuation import OnIteration, Path, Tell, follow_stages
 from marginshot.solvers.lbfgs import Minimum, minimise
+from marginshot.solvers.spaces import EuclideanSpace
 
 Array = NDArray[np.float64]
 #: (D, C'), classes (C',) -> values (C',) and gradients (D, C') of the loss of these classes' planes.
 Evaluate = Callable[[Array, NDArray[np.int64]], tuple[Array, Array]]
-
-
-class EuclideanSpace:
-    """R^D: a plane is its own dual, and stands for its scores."""
-
-    def pull_back(self, slope: Array) -> Array:
-        """The loss hands out gradients already."""
-        return slope
-
-    def dual(self, coef: Array) -> Array:
-        """The plane itself."""
-        return coef
-
-    def scores(self, coef: Array, dual: Array) -> Array:
-        """The plane itself."""
-        return coef
 
 
 class PlaneLoss:
@@ -69,27 +53,6 @@ class PlaneLoss:
         return loss
 
 
-@dataclass(frozen=True)
-class PrimalPath:
-    """The end of the λ2 sequence, and how each stage went.
-
-    Attributes
-    ----------
-    coef : ndarray of shape (D, n_classes)
-        The planes.
-    objective, gradient_norm : ndarray of shape (n_classes, n_stages)
-    n_iter : ndarray of int of shape (n_classes, n_stages)
-    interrupted : bool
-        Ctrl-C came before the last stage ended; only the stages before are here.
-    """
-
-    coef: Array
-    objective: Array
-    gradient_norm: Array
-    n_iter: NDArray[np.int64]
-    interrupted: bool
-
-
 def follow_primal_path(
     evaluate_at: Callable[[float], Evaluate],
     lambda2: Sequence[float],
@@ -99,31 +62,20 @@ def follow_primal_path(
     tol: float,
     max_iter: int,
     on_iteration: OnIteration | None = None,
-) -> PrimalPath:
-    """Solve every stage of ``lambda2`` from the planes ``start`` (D, n_classes).
+) -> Path:
+    """The path from the planes ``start`` (D, n_classes); ``evaluate_at(value)`` is the loss with that query weight."""
 
-    ``evaluate_at(value)`` computes the loss with that query weight. Ctrl-C ends the path after its last complete stage,
-    if there is one.
-    """
-    stages: list[Minimum] = []
-    interrupted = False
-    try:
-        for index, (value, stage_tol) in enumerate(zip(lambda2, stage_tolerances(tol, len(lambda2)), strict=True)):
-            coef = stages[-1].coef if stages else start
-            stages.append(
-                minimise(
-                    EuclideanSpace(),
-                    PlaneLoss(evaluate_at(value), np.arange(coef.shape[1])),
-                    coef,
-                    coef,
-                    lambda1=lambda1,
-                    tol=stage_tol,
-                    max_iter=max_iter,
-                    on_iteration=None if on_iteration is None else on_iteration(index),
-                )
-            )
-    except KeyboardInterrupt:
-        if not stages:
-            raise
-        interrupted = True
-    return PrimalPath(stages[-1].coef, **stack_stages(stages), interrupted=interrupted)
+    def solve(value: float, before: Minimum | None, stage_tol: float, tell: Tell | None) -> Minimum:
+        coef = start if before is None else before.coef
+        return minimise(
+            EuclideanSpace(),
+            PlaneLoss(evaluate_at(value), np.arange(coef.shape[1])),
+            coef,
+            coef,
+            lambda1=lambda1,
+            tol=stage_tol,
+            max_iter=max_iter,
+            on_iteration=tell,
+        )
+
+    return follow_stages(solve, lambda2, tol, on_iteration)

@@ -41,3 +41,19 @@ class GramSpace:
     def scores(self, coef: Array, dual: Array) -> Array:
         """Kα, known already."""
         return dual
+
+
+class EuclideanSpace:
+    """R^D: a plane is its own dual, and stands for its scores."""
+
+    def pull_back(self, slope: Array) -> Array:
+        """The loss hands out gradients already."""
+        return slope
+
+    def dual(self, coef: Array) -> Array:
+        """The plane itself."""
+        return coef
+
+    def scores(self, coef: Array, dual: Array) -> Array:
+        """The plane itself."""
+        return coef
