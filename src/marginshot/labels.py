@@ -24,10 +24,10 @@ def unlabelled_rows(y: NDArray[Any]) -> NDArray[np.bool_]:
     if y.dtype.kind in "iufb":
         return np.asarray(y == UNLABELLED)
     # A list such as ["cat", -1] becomes an array of strings, "-1" among them.
-    return np.array([_is_missing(label) or label in ("", "-1", UNLABELLED) for label in y], dtype=bool)
+    return np.array([is_missing(label) or label in ("", "-1", UNLABELLED) for label in y], dtype=bool)
 
 
-def _is_missing(label: Any) -> bool:
+def is_missing(label: Any) -> bool:
     """None, NaN, or pandas' NA, which is neither equal nor unequal to itself."""
     return label is None or type(label).__name__ == "NAType" or bool(label != label)
 

@@ -19,6 +19,8 @@ PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff",
 # Pixels a side, far more than encoders look at.
 _ENOUGH_PIXELS = 1024
 
+_ORIENTATION = 0x0112  # EXIF's tag
+
 
 def is_picture(path: Path) -> bool:
     """Whether a file's name is that of a picture, and not hidden."""
@@ -34,15 +36,17 @@ def read_picture(source: Path | BinaryIO, enough: int = _ENOUGH_PIXELS) -> Image
 
     JPEGs are decoded at a fraction of their size as long as ``enough`` pixels a side remain.
     """
-    from PIL import Image, ImageOps
+    from PIL import Image, UnidentifiedImageError
 
     try:
         with Image.open(source) as image:
             image.draft(None, (enough, enough))
             image.load()
-            return _as_rgb(ImageOps.exif_transpose(image))
-    except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
-        # SyntaxError comes from Pillow's PNG reader.
+            return _upright(_as_rgb(image), image.getexif().get(_ORIENTATION))
+    except UnidentifiedImageError as error:
+        raise UnreadablePictureError("cannot be read as a picture (of no known format)") from error
+    except Exception as error:
+        # Of a damaged file each of Pillow's many readers may raise anything.
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         if isinstance(source, Path):
             reason = reason.replace(str(source), source.name)
@@ -61,14 +65,34 @@ def pillow_silenced() -> Iterator[None]:
         yield
 
 
+def _upright(image: Image.Image, orientation: int | None) -> Image.Image:
+    """Turned as its tag says. Pillow's own function writes all tags anew as well, and stops at odd ones."""
+    from PIL.Image import Transpose
+
+    turns = {
+        2: Transpose.FLIP_LEFT_RIGHT,
+        3: Transpose.ROTATE_180,
+        4: Transpose.FLIP_TOP_BOTTOM,
+        5: Transpose.TRANSPOSE,
+        6: Transpose.ROTATE_270,
+        7: Transpose.TRANSVERSE,
+        8: Transpose.ROTATE_90,
+    }
+    return image.transpose(turns[orientation]) if orientation in turns else image
+
+
 def _as_rgb(image: Image.Image) -> Image.Image:
     from PIL import Image
 
     if image.mode.startswith("I;16") or image.mode in ("I", "F"):
-        # 16 and 32 bits a pixel: Pillow's own conversion would clip them to white.
-        values = np.asarray(image, dtype=np.float64)
-        largest = 65535.0 if image.mode.startswith("I;16") else max(float(values.max()), 1.0)
-        image = Image.fromarray((np.clip(values / largest, 0.0, 1.0) * 255.0).astype(np.uint8))
+        # Pillow's own conversion would clip more than 8 bits a pixel to white.
+        values = np.nan_to_num(np.asarray(image, dtype=np.float64), nan=0.0, posinf=0.0)
+        brightest = float(values.max(initial=0.0))
+        white = max(brightest, 1.0)
+        if image.mode != "F":
+            # Cameras keep 10, 12 or 14 bits in files of 16.
+            white = next((2.0**bits - 1.0 for bits in (8, 10, 12, 14, 16) if brightest < 2.0**bits), brightest)
+        image = Image.fromarray((np.clip(values / white, 0.0, 1.0) * 255.0).astype(np.uint8))
     if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
         layer = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)

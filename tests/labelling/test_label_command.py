@@ -15,6 +15,8 @@ from marginshot.labelling.encoders import PictureEncoder
 
 pytestmark = pytest.mark.usefixtures("encoded")
 
+MOVE = transfers.Job("move", "photos")
+
 
 def read(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as file:
@@ -231,7 +233,7 @@ def test_a_full_disk_loses_nothing_and_the_next_run_completes(workplace, run, mo
     labels = (workplace / "labelled" / "labels.csv").read_bytes()
     code, _, err = run(*arguments)
     assert code == 0, err
-    assert "going on with that" in err
+    assert "that is complete now" in err
     placed = {path.name: path.read_bytes() for path in (workplace / "labelled").rglob("*.png")}
     assert placed == before
     assert (workplace / "labelled" / "labels.csv").read_bytes() == labels, "the labels of moved pictures are kept"
@@ -243,7 +245,7 @@ def test_a_move_cut_off_between_its_two_steps_is_completed(workplace, tmp_path):
     source, target = workplace / "photos" / "red-2.png", workplace / "labelled" / "red" / "red-2.png"
     target.parent.mkdir(parents=True)
     os.link(source, target)
-    done = transfers.start_transfers([transfers.Transfer(source, target)], "move", workplace / "labelled")
+    done = transfers.start_transfers([transfers.Transfer(source, target)], MOVE, workplace / "labelled")
     assert done == transfers.Done(1, ())
     assert target.is_file()
     assert not source.exists()
@@ -255,18 +257,20 @@ def test_moving_a_link_leaves_the_picture_it_points_to(workplace):
     link = workplace / "photos" / "red-2.png"
     link.symlink_to(elsewhere)
     target = workplace / "red" / "red-2.png"
-    transfers.start_transfers([transfers.Transfer(link, target)], "move", workplace)
+    transfers.start_transfers([transfers.Transfer(link, target)], MOVE, workplace)
     assert target.read_bytes() == elsewhere.read_bytes()
     assert not target.is_symlink()
     assert not link.is_symlink()
 
 
-def test_a_class_that_cannot_be_a_folder(workplace, run):
-    (workplace / "known.csv").write_text("path,label\nred-2.png,a/b\nblue-2.png,c\n", encoding="utf-8")
+@pytest.mark.parametrize("name", ["a/b", ".hidden", "labels.csv", "x" * 300])
+def test_a_class_that_cannot_be_a_folder(workplace, run, encoded, name):
+    (workplace / "known.csv").write_text(f"path,label\nred-2.png,{name}\nblue-2.png,c\n", encoding="utf-8")
     code, _, err = run("label", "photos", "--examples", "known.csv", "--out", "labelled", "--copy")
     assert code == 2
-    assert "The class 'a/b' cannot be the name of a folder" in err
+    assert f"The class {name!r} cannot be the name of a folder" in " ".join(err.split())
     assert not (workplace / "labelled").exists()
+    assert not encoded, "told before the work"
 
 
 def test_links_point_to_the_pictures(workplace, run):

@@ -14,6 +14,7 @@ from picture_layouts import picture, write_class_folders  # noqa: E402
 from marginshot.features import load_features  # noqa: E402
 from marginshot.vision.backbones import build_backbone  # noqa: E402
 from marginshot.vision.datasets import CorruptImageError, open_dataset  # noqa: E402
+from marginshot.vision.devices import torch_device  # noqa: E402
 from marginshot.vision.encoders import Encoder, encode, load_encoder  # noqa: E402
 from marginshot.vision.extraction import ExtractSettings, extract, extraction_identity, provenance_path  # noqa: E402
 from marginshot.vision.preprocessing import plain_preprocessing  # noqa: E402
@@ -137,7 +138,7 @@ def test_reading_in_other_processes_changes_nothing(tmp_path, pictures, encoder)
 
 def test_an_unusable_device_is_named():
     with pytest.raises(ValueError, match="The device 'abacus' cannot be used here; try cpu"):
-        ExtractSettings(device="abacus").torch_device()
+        torch_device("abacus")
 
 
 @pytest.fixture(scope="module")

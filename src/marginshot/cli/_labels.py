@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     from marginshot.labelling.labelling import Labelling
     from marginshot.labelling.store import Store
     from marginshot.labelling.tables import Table
-    from marginshot.labelling.transfers import Action, Done
+    from marginshot.labelling.transfers import Action, Done, Job
 
-_REVIEW_COLUMNS = ("probability", "runner_up", "review")
+REVIEW_COLUMNS = ("probability", "runner_up", "review")
 
 
 @dataclass(frozen=True)
@@ -128,25 +129,35 @@ class Outputs:
             # Folders of ours are made later; that of a table, or of the model, must be there.
             if path.parent.is_dir() or path in (self.save, self.table if not self.pictures else None):
                 check_outputs([path], force=True)
+        above = next(folder for folder in (self.folder.absolute(), *self.folder.absolute().parents) if folder.exists())
+        if not os.access(above, os.W_OK):
+            raise PermissionError(f"{self.folder} cannot be written: {above} does not allow it. Give another --out.")
 
-    def write(self, labelling: Labelling, columns: dict[str, Any], store: Store | None) -> None:
-        """Write everything and remember it as ours."""
-        from marginshot.labelling.exports import Export, write_export
+    def write(self, labelling: Labelling, columns: dict[str, Any], exported: Labelling, store: Store | None) -> None:
+        """Write everything, and remember each file as ours once it is there: the rest may be interrupted."""
+        from marginshot.labelling.exports import Export, export_paths, write_export
         from marginshot.labelling.tables import write_table
+
+        def mark(*paths: Path) -> None:
+            if store is not None:
+                for path in paths:
+                    store.mark_output(path)
 
         self.folder.mkdir(parents=True, exist_ok=True)
         write_table(columns, self.table)
+        mark(self.table)
         if self.suggest:
             write_table(labelling.suggestions(), self.beside("suggestions.csv"))
-        for form in self.exports:
-            write_export(labelling, Export(form), self.folder, self.prefix)
+            mark(self.beside("suggestions.csv"))
+        for form in map(Export, self.exports):
+            write_export(exported, form, self.folder, self.prefix)
+            mark(*export_paths(form, self.folder, self.prefix))
         if self.save is not None:
             labelling.model.save(self.save)
+            mark(self.save)
         if self.gallery:
             labelling.write_gallery(self.beside("gallery.html"))
-        if store is not None:
-            for path in self.paths():
-                store.mark_output(path)
+            mark(self.beside("gallery.html"))
 
 
 @contextmanager
@@ -178,7 +189,7 @@ def open_source(path: Path, label: str | None) -> Source:
         raise FileNotFoundError(f"There is no {path}. Give a folder of pictures, a table or a file of embeddings.")
     npz = path.suffix.lower() == ".npz"
     table = read_npz(path, label) if npz else read_table(path)
-    taken = [name for name in _REVIEW_COLUMNS if name in table.columns]
+    taken = [name for name in REVIEW_COLUMNS if name in table.columns]
     if taken:
         raise ValueError(f"{table.source} has a column {taken[0]!r} already, where ours would go. Rename or drop it.")
     return Source(path, table, label or ("y" if npz else "label"))
@@ -205,17 +216,31 @@ def check_no_action(action: Action | None) -> None:
         raise typer.BadParameter("only pictures can go into class folders; this is a table.", param_hint=f"--{action}")
 
 
-def resume(out: Path) -> bool:
-    """Complete what an earlier run into ``out`` left unfinished; whether there was anything."""
+def resume(source: Path, out: Path, action: Action | None) -> bool:
+    """Complete what an earlier run of the same into ``out`` left unfinished; whether there was anything."""
     from marginshot.labelling.transfers import finish_transfers, unfinished
 
     if not unfinished(out):
         return False
-    say(f"An earlier run was stopped while it filled {out}; going on with that. Nothing is labelled again.")
     with progress_bar("files") as on_progress:
-        action, done = finish_transfers(out, on_progress)
-    _report_transfer(action, done)
+        begun, done = finish_transfers(_job(source, action), out, on_progress)
+    say(f"An earlier run was stopped while it filled {out}; that is complete now. Nothing was labelled again.")
+    _report_transfer(begun, done)
     return True
+
+
+def _job(source: Path, action: Action | None) -> Job | None:
+    from marginshot.labelling.transfers import Job
+
+    return None if action is None else Job(action, str(source.resolve()))
+
+
+def check_class_folders(classes: Iterable[str], outputs: Outputs, action: Action | None) -> None:
+    """Raise before the work where pictures are to go into class folders that cannot be."""
+    from marginshot.labelling.transfers import check_folder_names
+
+    if action is not None:
+        check_folder_names(classes, outputs.out, outputs.paths())
 
 
 def collect_rows(table: Table, text: str | None, label: str | None) -> Collection:
@@ -255,20 +280,28 @@ def finish(
     as_json: bool,
 ) -> None:
     """Write the outputs, then touch the pictures; or only say what would be done."""
-    from marginshot.labelling.transfers import plan_transfers, start_transfers
+    from marginshot.labelling.transfers import moved, plan_transfers, stale, start_transfers
 
-    plan = [] if action is None else plan_transfers(labelling, outputs.out)
+    plan = {} if action is None else plan_transfers(labelling, outputs.out)
     if dry_run:
-        for item in plan:
+        for item in plan.values():
             emit(f"{action} {item.source} -> {item.target}")
         say(f"Dry run: {len(plan):,} pictures would go into class folders. Nothing was written.")
         return
-    outputs.write(labelling, source.columns(labelling), store)
+    exported = moved(labelling, plan) if action == "move" else labelling
+    outputs.write(labelling, source.columns(labelling), exported, store)
     report(labelling, outputs, as_json=as_json)
-    if action is not None:
-        with progress_bar("files") as on_progress:
-            done = start_transfers(plan, action, outputs.out, on_progress)
-        _report_transfer(action, done)
+    job = _job(source.path, action)
+    if job is None:
+        return
+    with progress_bar("files") as on_progress:
+        done = start_transfers(plan.values(), job, outputs.out, on_progress)
+    if earlier := stale(labelling, outputs.out):
+        say(
+            f"{len(earlier):,} pictures are in the folder of another class as well, from earlier answers; the first is "
+            f"{earlier[0]}. Remove what you do not want."
+        )
+    _report_transfer(job.action, done)
 
 
 def _filled(table: Table, label: str, labelling: Labelling) -> dict[str, Any]:
@@ -280,7 +313,7 @@ def _filled(table: Table, label: str, labelling: Labelling) -> dict[str, Any]:
     if not set(columns) - {label}:
         columns = {"item": ours["item"], **columns}
     columns[label] = ours["label"]
-    return columns | {name: ours[name] for name in _REVIEW_COLUMNS}
+    return columns | {name: ours[name] for name in REVIEW_COLUMNS}
 
 
 def _report_transfer(action: Action, done: Done) -> None:

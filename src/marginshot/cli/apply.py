@@ -48,7 +48,7 @@ def command(
 
     action = _labels.chosen_action(copy=copy, move=move, link=link, dry_run=dry_run)
     loaded = load_model(model)
-    if not dry_run and _labels.resume(out):
+    if not dry_run and _labels.resume(source, out, action):
         return
     opened = _open(source, column)
     outputs = _labels.Outputs(
@@ -58,6 +58,7 @@ def command(
     if not dry_run:
         outputs.check(source, store, force=force)
     collection = _collect(opened, text, out, action)
+    _labels.check_class_folders(map(str, loaded.classifier.classes_), outputs, action)
     encoder = _encoder(loaded, collection, device)
     with _labels.interruptible():
         with progress_bar("items") as on_progress:
@@ -73,6 +74,8 @@ def _open(source: Path, column: str | None) -> _labels.Source:
     if opened.table is None:
         return opened
     wanted = column or "label"
+    if wanted in ("item", *_labels.REVIEW_COLUMNS):
+        raise typer.BadParameter(f"{wanted!r} is a column of ours; give the labels another name.", param_hint="--label")
     if wanted in opened.table.columns:
         raise ValueError(f"{opened.table.source} has a column {wanted!r} already. Name the new column with --label.")
     return _labels.Source(opened.path, opened.table, wanted)

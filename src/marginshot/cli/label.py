@@ -93,7 +93,7 @@ def command(
 
     action = _labels.chosen_action(copy=copy, move=move, link=link, dry_run=dry_run)
     settings = LabelSettings(reject=reject, lose=lose, suggest=suggest)
-    if not dry_run and _labels.resume(out):
+    if not dry_run and _labels.resume(source, out, action):
         return
     opened = _labels.open_source(source, label)
     outputs = _labels.Outputs(
@@ -108,6 +108,7 @@ def command(
     if not dry_run:
         outputs.check(source, store, force=force)
     collection = _collect(opened, text, examples or [], out, action)
+    _labels.check_class_folders(sorted({label for label in collection.labels if label}), outputs, action)
     chosen = _labels.make_encoder(collection, encoder, device)
     with _labels.interruptible():
         with progress_bar("items") as on_progress:
@@ -126,9 +127,10 @@ def _collect(
     if source.table is None:
         if text is not None:
             raise typer.BadParameter(f"{source.path} is a folder of pictures and has no columns.", param_hint="--text")
-        if out.resolve() in [folder.resolve() for folder in examples]:
+        if any(out.resolve().is_relative_to(folder.resolve()) for folder in examples if folder.is_dir()):
             raise typer.BadParameter(
-                f"{out} holds the examples, and answers beside them would be taken for examples; give another folder.",
+                f"{out} holds the examples or is among them, and answers there would be taken for examples; give "
+                "another folder.",
                 param_hint="--out",
             )
         return collect_pictures(source.path, examples, [out])

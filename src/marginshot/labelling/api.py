@@ -20,7 +20,7 @@ from marginshot.labelling.folders import collect_pictures
 from marginshot.labelling.labelling import Labelling
 from marginshot.labelling.model import LabelModel
 from marginshot.labelling.store import Store, default_folder
-from marginshot.labelling.tables import read_labels, row_names, stack_embeddings
+from marginshot.labelling.tables import as_text, read_labels, row_names, stack_embeddings
 
 PathLike = str | os.PathLike[str]
 
@@ -98,7 +98,7 @@ def label_texts(
         raise ValueError(f"texts and labels need equal lengths; got {len(texts)} and {len(labels)}.")
     names = row_names(len(texts))
     listed = np.ones(len(names), dtype=bool)
-    collection = Collection("text", names, [str(text) for text in texts], read_labels(list(labels)), listed)
+    collection = Collection("text", names, [as_text(text) for text in texts], read_labels(list(labels)), listed)
     settings = LabelSettings(reject=reject, lose=lose, suggest=suggest)
     return label_collection(collection, TextEncoder(encoder), open_store(cache), settings)
 
@@ -163,7 +163,9 @@ def label_collection(
                 f"The class {name!r} has no examples left: {broken} {problems[broken]}. Replace it or remove the class."
             )
     if all(readable.labels):
-        raise ValueError("There is nothing to label: every item has a label.")
+        unread = next(iter(problems), None)
+        reason = "every item has a label" if unread is None else f"{unread} {problems[unread]}"
+        raise ValueError(f"There is nothing to label: {reason}.")
     started = time.perf_counter()
     given = encode_given(readable.labels, wanted)
     answers, classifier, rejection = label_rows(embedded.X, given, wanted, settings)

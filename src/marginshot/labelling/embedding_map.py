@@ -13,6 +13,7 @@ from marginshot.transforms import CentreAndNormalise
 #: t-SNE is drawn for this many rows; the others are placed beside their nearest neighbours among them.
 LARGEST_MAP = 1_000
 
+_LEAST_DISTINCT = 5  # rows that a map is made of; t-SNE cannot do with fewer
 _N_COMPONENTS = 30
 _N_NEIGHBORS = 3
 
@@ -20,9 +21,9 @@ _N_NEIGHBORS = 3
 def embedding_map(X: NDArray[np.floating]) -> NDArray[np.float64]:
     """Rows (n_rows, n_features) -> points (n_rows, 2) in 0..1; the same points for the same rows."""
     rows = CentreAndNormalise().fit_transform(X)
-    if len(rows) < 5:
-        return _scaled(np.pad(rows, ((0, 0), (0, 2)))[:, :2].astype(np.float64))
     drawn = np.sort(np.random.default_rng(0).permutation(len(rows))[:LARGEST_MAP])
+    if rows.shape[1] < 2 or len(np.unique(rows[drawn], axis=0)) < _LEAST_DISTINCT:
+        return _scaled(np.pad(rows, ((0, 0), (0, 2)))[:, :2].astype(np.float64))
     # One thread: at this size several spend their time waiting for each other, the more so on a busy machine.
     with threadpool_limits(1):
         axes = PCA(min(_N_COMPONENTS, len(drawn), rows.shape[1]), random_state=0).fit(rows[drawn])

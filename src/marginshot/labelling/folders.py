@@ -105,7 +105,7 @@ def _read_examples(sources: Sequence[Path], pictures: Path) -> list[Example]:
     examples: list[Example] = []
     for source in sources:
         if source.is_dir():
-            folders = _subfolders(source)
+            folders = [folder for folder in _subfolders(source) if folder.name.lower() not in UNLABELLED_FOLDERS]
             if not folders:
                 raise ValueError(
                     f"{source} has no class folders; put the examples of each class in a folder of its own."

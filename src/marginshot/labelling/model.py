@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from marginshot._files import atomic_path
 from marginshot.estimators import TransductiveMaxMarginClassifier
 from marginshot.labelling.classify import Answers, apply_rows
 from marginshot.labelling.collection import Kind
 from marginshot.labelling.rejection import Rejection
+from marginshot.labelling.tables import stack_embeddings
 from marginshot.persistence import assert_format
 
 FORMAT = "marginshot-labeller-1"
@@ -48,8 +49,9 @@ class LabelModel:
     encoder: str = ""
     identity: str = ""
 
-    def label(self, X: NDArray[np.floating]) -> Answers:
+    def label(self, X: ArrayLike) -> Answers:
         """Answers for new rows (n_rows, n_features)."""
+        X = stack_embeddings(X, "X")
         expected = self.classifier.n_features_in_
         if X.shape[1] != expected:
             raise ValueError(f"The model was fitted on {expected} features; got {X.shape[1]}. Use the same encoder.")

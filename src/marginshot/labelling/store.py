@@ -60,7 +60,13 @@ class Store:
             raise ValueError(f"The size limit of the cache must not be negative; got {limit}.")
         self.path = folder / _FILE
         self.limit = limit
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ValueError(
+                f"The cache folder {folder} cannot be made ({error.strerror}). Choose another with --cache, or do "
+                "without by --no-cache."
+            ) from error
         with self._open() as connection:
             connection.execute("PRAGMA auto_vacuum = FULL")
             connection.executescript(_SCHEMA)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from marginshot._files import atomic_path
 from marginshot.features import PARQUET_SUFFIXES, check_names_differ
 from marginshot.labelling.collection import Collection
+from marginshot.labels import is_missing
 
 CSV_SUFFIXES = (".csv", ".tsv")
 TABLE_SUFFIXES = (*CSV_SUFFIXES, *PARQUET_SUFFIXES)
@@ -81,7 +82,7 @@ def write_table(columns: Mapping[str, Sequence[Any]], path: Path) -> None:
 
 def collect_texts(table: Table, text: str, label: str | None) -> Collection:
     """Rows with a text in column ``text`` and, where known, a label in column ``label``."""
-    texts = [_text(value) for value in table.column(text)]
+    texts = [as_text(value) for value in table.column(text)]
     labels = ("",) * len(texts) if label is None else read_labels(table.column(label))
     if not texts:
         raise ValueError(f"{table.source} has no rows.")
@@ -127,6 +128,8 @@ def read_npz(path: Path, label: str | None) -> Table:
 
 def stack_embeddings(values: Any, source: str) -> NDArray[np.float32]:
     """Equally long lists of numbers -> finite float32 of shape (n_rows, n_features)."""
+    if hasattr(values, "toarray"):
+        raise ValueError(f"{source}: a sparse matrix cannot be labelled; pass {source}.toarray(), or reduce it first.")
     try:
         X = np.asarray(values, dtype=np.float32)
     except (ValueError, TypeError) as error:
@@ -152,7 +155,7 @@ def _odd_row(values: Sequence[Any]) -> str:
 
 def read_labels(values: Sequence[Any]) -> tuple[str, ...]:
     """Labels as text, stripped; empty for None, NaN, "", -1, and what other programs write for a missing value."""
-    return tuple("" if (text := _text(value).strip()) in _UNKNOWN else text for value in values)
+    return tuple("" if (text := as_text(_whole(value)).strip()) in _UNKNOWN else text for value in values)
 
 
 def row_names(n_rows: int) -> tuple[str, ...]:
@@ -160,8 +163,14 @@ def row_names(n_rows: int) -> tuple[str, ...]:
     return tuple(f"row {place}" for place in range(1, n_rows + 1))
 
 
-def _text(value: Any) -> str:
-    return "" if value is None or value != value else str(value)
+def as_text(value: Any) -> str:
+    """The value as text; empty where it is missing."""
+    return "" if is_missing(value) else str(value)
+
+
+def _whole(value: Any) -> Any:
+    """A whole number as such: a column with gaps holds 3 as 3.0."""
+    return int(value) if isinstance(value, float | np.floating) and float(value).is_integer() else value
 
 
 def _label_values(labels: NDArray[Any], source: str) -> list[Any]:
@@ -172,9 +181,7 @@ def _label_values(labels: NDArray[Any], source: str) -> list[Any]:
         raise ValueError(f"{source} needs one label a row; got shape {labels.shape}.")
     if labels.dtype.kind == "S":
         labels = np.char.decode(labels, "utf-8")
-    if labels.dtype.kind == "f":
-        return [int(label) if label == np.floor(label) else label for label in labels.tolist()]
-    return labels.tolist()
+    return [_whole(label) for label in labels.tolist()]
 
 
 def _name_classes(indices: Sequence[Any], classes: Sequence[str], source: str) -> list[str]:

@@ -1,18 +1,18 @@
 """Pictures into class folders: copied, moved or linked; never overwriting, never leaving a file in neither place.
 
 A list of what is to be done is written before the first file is touched and removed after the last. Whatever stops the
-work in between, a full disk or a power cut, the next run finds the list and goes on.
+work in between, a full disk or a power cut, the same command finds the list and goes on.
 """
 
 from __future__ import annotations
 
 import filecmp
+import hashlib
 import json
 import os
 import shutil
-import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -25,6 +25,7 @@ JOURNAL = ".marginshot-unfinished.json"
 
 # Names that some system gives a meaning of its own.
 _FORBIDDEN = set('<>:"/\\|?*')
+_LONGEST_NAME = 255  # bytes
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,14 @@ class Transfer:
 
 
 @dataclass(frozen=True)
+class Job:
+    """What is done to the pictures of which folder."""
+
+    action: Action
+    folder: str
+
+
+@dataclass(frozen=True)
 class Done:
     """How a list of transfers went: files now in place, and those left alone because of what is already there."""
 
@@ -43,28 +52,47 @@ class Done:
     conflicts: tuple[Transfer, ...]
 
 
-def plan_transfers(labelling: Labelling, out: Path) -> list[Transfer]:
-    """Every labelled picture into the folder of its class below ``out``, under the path it has now."""
-    if labelling.collection.kind != "picture":
-        raise ValueError("Only pictures can be copied, moved or linked into class folders.")
-    folders = {name: _folder_name(name) for name in labelling.classes}
-    plan = []
+def plan_transfers(labelling: Labelling, out: Path) -> dict[int, Transfer]:
+    """Every labelled picture, by its row, into the folder of its class below ``out``, under the path it has now."""
+    plan = {}
     for row in labelling.rows.tolist():
         label = labelling.labels[row]
         if label:
             source = Path(labelling.collection.contents[row]).absolute()
-            plan.append(Transfer(source, out.absolute() / folders[label] / labelling.collection.items[row]))
+            plan[row] = Transfer(source, out.absolute() / label / labelling.collection.items[row])
     return plan
 
 
+def moved(labelling: Labelling, plan: Mapping[int, Transfer]) -> Labelling:
+    """The labelling with its pictures where they will be once the ``plan`` has moved them."""
+    contents = list(labelling.collection.contents)
+    for row, item in plan.items():
+        if not item.target.exists() or filecmp.cmp(item.source, item.target, shallow=False):
+            contents[row] = item.target
+    return replace(labelling, collection=replace(labelling.collection, contents=contents))
+
+
+def check_folder_names(classes: Iterable[str], out: Path, files: Iterable[Path]) -> None:
+    """Raise ValueError where a class cannot be the name of a folder in ``out``, beside the ``files`` to be there."""
+    taken = {path.name for path in files if path.parent == out}
+    for name in classes:
+        odd = set(name) & _FORBIDDEN or name.startswith(".") or name.endswith(".") or not name.isprintable()
+        if odd or len(os.fsencode(name)) > _LONGEST_NAME or name in taken:
+            raise ValueError(
+                f"The class {name!r} cannot be the name of a folder in {out}. Rename it, or leave out "
+                "--copy/--move/--link."
+            )
+
+
 def start_transfers(
-    plan: Sequence[Transfer], action: Action, out: Path, on_progress: Callable[[int, int], None] | None = None
+    plan: Iterable[Transfer], job: Job, out: Path, on_progress: Callable[[int, int], None] | None = None
 ) -> Done:
     """Write the list of what is to be done into ``out``, then do it."""
-    content = {"action": action, "transfers": [[str(item.source), str(item.target)] for item in plan]}
+    plan = list(plan)
+    content = {**asdict(job), "transfers": [[str(item.source), str(item.target)] for item in plan]}
     with atomic_path(out / JOURNAL) as temporary:
         temporary.write_text(json.dumps(content), encoding="utf-8")
-    return _run(plan, action, out, on_progress)
+    return _run(plan, job.action, out, on_progress)
 
 
 def unfinished(out: Path) -> bool:
@@ -72,15 +100,33 @@ def unfinished(out: Path) -> bool:
     return (out / JOURNAL).is_file()
 
 
-def finish_transfers(out: Path, on_progress: Callable[[int, int], None] | None = None) -> tuple[Action, Done]:
-    """Go on with the list an earlier run left in ``out``."""
+def finish_transfers(
+    job: Job | None, out: Path, on_progress: Callable[[int, int], None] | None = None
+) -> tuple[Action, Done]:
+    """Go on with the list that an earlier run of the same ``job`` left in ``out``; that of another is left alone."""
+    journal = out / JOURNAL
     try:
-        content = json.loads((out / JOURNAL).read_text(encoding="utf-8"))
-        action: Action = content["action"]
+        content = json.loads(journal.read_text(encoding="utf-8"))
+        begun = Job(content["action"], content["folder"])
         plan = [Transfer(Path(source), Path(target)) for source, target in content["transfers"]]
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{out / JOURNAL} is damaged ({error}). Look at {out}, then remove that file.") from error
-    return action, _run(plan, action, out, on_progress)
+        raise ValueError(f"{journal} is damaged ({error}). Look at {out}, then remove that file.") from error
+    if job != begun:
+        raise ValueError(
+            f"An earlier run was stopped while it put the pictures of {begun.folder} into {out}. Repeat it with "
+            f"--{begun.action} to complete that, or remove {journal} to leave the rest where it is."
+        )
+    return begun.action, _run(plan, begun.action, out, on_progress)
+
+
+def stale(labelling: Labelling, out: Path) -> list[Path]:
+    """Pictures that are in the folder of another class than theirs: earlier answers, which are not ours to remove."""
+    folders = {name: out / name for name in labelling.classes if (out / name).is_dir()}
+    found = []
+    for row in labelling.rows.tolist():
+        item, label = labelling.collection.items[row], labelling.labels[row]
+        found += [folder / item for name, folder in folders.items() if name != label and (folder / item).exists()]
+    return found
 
 
 def _run(plan: Sequence[Transfer], action: Action, out: Path, on_progress: Callable[[int, int], None] | None) -> Done:
@@ -90,6 +136,8 @@ def _run(plan: Sequence[Transfer], action: Action, out: Path, on_progress: Calla
     for place, item in enumerate(plan, start=1):
         try:
             item.target.parent.mkdir(parents=True, exist_ok=True)
+            if action != "link" and item.target.is_symlink() and item.target.readlink() == item.source:
+                item.target.unlink()  # made by an earlier run with --link; the picture itself is at the source
             if transfer(item.source, item.target):
                 n_done += 1
             else:
@@ -98,7 +146,8 @@ def _run(plan: Sequence[Transfer], action: Action, out: Path, on_progress: Calla
             reason = os.strerror(error.errno) if error.errno else str(error)
             raise OSError(
                 f"Stopped at {item.source} ({reason}): {n_done} of {len(plan)} files are in place, the others are "
-                f"untouched where they were. Put that right and run the same command again to {action} the rest."
+                f"untouched where they were. Put that right and run the same command again to {action} the rest, or "
+                f"remove {out / JOURNAL} to leave it."
             ) from error
         if on_progress is not None:
             on_progress(place, len(plan))
@@ -110,9 +159,8 @@ def _copy(source: Path, target: Path) -> bool:
     """Whether ``target`` now is a copy of ``source``; False leaves another file of that name alone."""
     if target.exists():
         return filecmp.cmp(source, target, shallow=False)
-    handle, name = tempfile.mkstemp(prefix=".marginshot-", dir=target.parent)
-    os.close(handle)
-    temporary = Path(name)
+    # The same name each time, so that what a power cut leaves is replaced by the next run.
+    temporary = target.with_name(f".marginshot-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}")
     try:
         shutil.copy2(source, temporary)
         return _place(temporary, target)
@@ -138,7 +186,7 @@ def _place(temporary: Path, target: Path) -> bool:
 def _move(source: Path, target: Path) -> bool:
     """Whether the file now is at ``target`` only. The source goes after the target is complete, never before."""
     if not source.exists():
-        if target.exists():
+        if target.is_file():
             return True  # moved by the run that was stopped
         raise FileNotFoundError(2, "No such file", str(source))
     if source.resolve() == target.resolve():
@@ -168,12 +216,3 @@ def _link(source: Path, target: Path) -> bool:
         return False
     target.symlink_to(source)
     return True
-
-
-def _folder_name(name: str) -> str:
-    """The class as a folder; a name that no folder can have is an error."""
-    if set(name) & _FORBIDDEN or name.startswith(".") or name.endswith(".") or not name.isprintable():
-        raise ValueError(
-            f"The class {name!r} cannot be the name of a folder. Rename it, or leave out --copy/--move/--link."
-        )
-    return name

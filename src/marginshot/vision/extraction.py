@@ -20,6 +20,7 @@ from marginshot._files import atomic_path
 from marginshot.features import FeatureBank
 from marginshot.pictures import pillow_silenced
 from marginshot.vision.datasets import CorruptImageError, ImageSet
+from marginshot.vision.devices import torch_device
 from marginshot.vision.encoders import Encoder, encode
 
 
@@ -53,20 +54,9 @@ class ExtractSettings:
         if self.workers < 0:
             raise ValueError(f"workers must not be negative; got {self.workers}.")
 
-    def torch_device(self) -> torch.device:
-        """The device to use; an unusable name is an error."""
-        if self.device == "auto":
-            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        try:
-            device = torch.device(self.device)
-            torch.empty(0, device=device)
-        except (RuntimeError, AssertionError) as error:
-            raise ValueError(f"The device {self.device!r} cannot be used here; try cpu.") from error
-        return device
-
     def in_half_precision(self) -> bool:
         """Whether the network computes in 16 bits on the device to use."""
-        return self.mixed_precision and self.torch_device().type == "cuda"
+        return self.mixed_precision and torch_device(self.device).type == "cuda"
 
 
 @dataclass(frozen=True)
@@ -103,7 +93,7 @@ def extract(
         Called with the number of pictures done and of all pictures.
     """
     parts = _Parts(out.with_name(f"{out.name}.partial"), extraction_identity(encoder, images, settings))
-    device = settings.torch_device()
+    device = torch_device(settings.device)
     encoder.network.to(device)
     done = parts.finished()
     rows = [np.arange(start, min(start + settings.batch_size, len(images))) for start in _starts(images, settings)]

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from marginshot.vision.devices import torch_device
 from marginshot.vision.encoders import encode, load_encoder
-from marginshot.vision.extraction import ExtractSettings
 
 # Pictures a processor takes at a time. The maps of 32 are so large that each is fresh memory from the system: three
 # times the time, twice the memory.
@@ -31,7 +31,7 @@ class LoadedPictureEncoder:
 
     def __init__(self, spec: str, device: str = "auto") -> None:
         self._encoder = load_encoder(spec)
-        self._device = ExtractSettings(device=device).torch_device()
+        self._device = torch_device(device)
         self._encoder.network.to(self._device)
 
     def prepare(self, picture: Image.Image) -> Any:
