@@ -6,8 +6,10 @@ import json
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
+from scipy.sparse import csr_array
 
 from marginshot import neighbour_search
 from marginshot.labelling import label_embeddings, label_texts, load_model, rejection
@@ -205,6 +207,47 @@ def test_map_is_the_same_twice_and_places_everything(monkeypatch, blobs):
     nearest = np.linalg.norm(points[:, None] - centres, axis=2).argmin(axis=1)
     assert (nearest == y).mean() > 0.8
     assert embedding_map(X[:3]).shape == (3, 2)
+
+
+@pytest.mark.parametrize(
+    "X", [np.ones((60, 5)), np.ones((60, 1)), np.arange(60.0)[:, None], np.eye(5)[np.arange(60) % 3]]
+)
+def test_a_map_of_rows_that_hardly_differ(X):
+    points = embedding_map(X)
+    assert points.shape == (60, 2)
+    assert np.isfinite(points).all()
+
+
+@pytest.mark.parametrize(
+    "marked",
+    [
+        lambda y: np.where(y < 2, y, -1).astype(float),
+        lambda y: pd.array(np.where(y < 2, y, -1)).astype("Int64"),
+        lambda y: pd.array([None if c > 1 else str(c) for c in y], dtype="string"),
+        lambda y: [None if c > 1 else c for c in y],
+    ],
+)
+def test_unknown_labels_of_any_kind(blobs, marked):
+    X, y, _ = blobs
+    shown = np.where(np.arange(100) % 25 < 3, y, 9)
+    result = label_embeddings(X[:50], marked(shown[:50]))
+    assert result.labels == tuple(map(str, y[:50]))
+
+
+def test_missing_texts_are_empty(encoded):
+    label_texts(["red wine", "green tea", None, np.nan], ["a", "b", "", ""], cache=False)
+    assert sorted(encoded) == ["", "green tea", "red wine"]
+
+
+def test_a_sparse_matrix_is_named():
+    with pytest.raises(ValueError, match=r"X: a sparse matrix cannot be labelled; pass X\.toarray\(\)"):
+        label_embeddings(csr_array(np.eye(4)), ["a", "b", "", ""])
+
+
+def test_a_model_takes_lists(blobs):
+    X, _, labels = blobs
+    model = label_embeddings(X, labels).model
+    np.testing.assert_array_equal(model.label(X.tolist()).best, model.label(X).best)
 
 
 def test_exports_of_texts(encoded, tmp_path):

@@ -182,6 +182,31 @@ def test_labels_in_npz_of_any_kind(tmp_path, y):
     assert read_labels(read_npz(tmp_path / "rows.npz", None).column("y")) == ("0", "", "2")
 
 
+def test_a_label_that_is_infinite_is_one_like_others(tmp_path):
+    np.savez(tmp_path / "rows.npz", X=np.ones((3, 2)), y=np.array([0.0, -1.0, np.inf]))
+    assert read_labels(read_npz(tmp_path / "rows.npz", None).column("y")) == ("0", "", "inf")
+
+
+@pytest.mark.parametrize("name", ["review", "probability", "item"])
+def test_labels_under_a_name_of_ours_are_refused(workplace, run, name):
+    rng = np.random.default_rng(0)
+    np.savez(workplace / "rows.npz", X=rng.standard_normal((30, 4)), y=np.array(["a", "b", *[""] * 28]))
+    np.savez(workplace / "new.npz", X=rng.standard_normal((5, 4)))
+    assert run("label", "rows.npz", "--out", "labels.csv", "--save", "model", "--no-gallery")[0] == 0
+    code, _, err = run("apply", "model", "new.npz", "--out", "new.csv", "--label", name)
+    assert code == 2
+    assert f"{name!r} is a column of ours" in " ".join(err.split())
+
+
+def test_a_cache_that_cannot_be_made_names_the_ways_out(workplace, run, encoded):
+    (workplace / "file").touch()
+    code, _, err = run(*LABEL, "--cache", "file/cache")
+    assert code == 2
+    assert "file/cache cannot be made (Not a directory). Choose another with --cache, or do without by --no-cache" in (
+        " ".join(err.split())
+    )
+
+
 def test_several_labels_a_row_are_refused(tmp_path):
     np.savez(tmp_path / "rows.npz", X=np.ones((3, 2)), y=np.ones((3, 2)))
     with pytest.raises(ValueError, match=r"rows\.npz: y needs one label a row; got shape \(3, 2\)"):

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import struct
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -47,6 +50,45 @@ def test_transparency_lies_on_white(tmp_path):
 def test_sixteen_bits_are_scaled_not_clipped(tmp_path):
     Image.fromarray(np.full((4, 4), 32768, dtype=np.uint16)).save(tmp_path / "deep.png")
     assert abs(int(np.asarray(read_picture(tmp_path / "deep.png"))[0, 0, 0]) - 127) <= 1
+
+
+def test_cameras_keep_twelve_bits_in_sixteen(tmp_path):
+    Image.fromarray(np.linspace(0, 4095, 16).reshape(4, 4).astype(np.uint16)).save(tmp_path / "camera.tiff")
+    assert np.asarray(read_picture(tmp_path / "camera.tiff"))[..., 0].max() == 255
+
+
+def test_a_pixel_that_is_no_number_is_black(tmp_path):
+    values = np.full((4, 4), 0.5, dtype=np.float32)
+    values[0, 0], values[3, 3] = np.nan, 1.0
+    Image.fromarray(values).save(tmp_path / "float.tiff")
+    assert np.asarray(read_picture(tmp_path / "float.tiff"))[[0, 1, 3], [0, 1, 3], 0].tolist() == [0, 127, 255]
+
+
+def test_odd_metadata_of_a_turned_picture(tmp_path):
+    # The second tag is stored as text where a number belongs.
+    tags = struct.pack("<HHIHH", 0x0112, 3, 1, 6, 0) + struct.pack("<HHI4s", 0x0213, 2, 2, b"1\0\0\0")
+    exif = b"Exif\0\0II*\0\x08\0\0\0\x02\0" + tags + b"\0\0\0\0"
+    Image.new("RGB", (20, 10), "red").save(tmp_path / "odd.jpg", exif=exif)
+    assert read_picture(tmp_path / "odd.jpg").size == (10, 20)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("decoder"), NotImplementedError(), AttributeError("x")])
+def test_whatever_a_reader_raises_is_one_picture_less(tmp_path, monkeypatch, error):
+    def fail(*_):
+        raise error
+
+    Image.new("RGB", (4, 4)).save(tmp_path / "p.png")
+    monkeypatch.setattr(Image.Image, "convert", fail)
+    with pytest.raises(UnreadablePictureError, match="cannot be read as a picture"):
+        read_picture(tmp_path / "p.png")
+
+
+def test_reading_in_threads_leaves_warnings_as_they_are(tmp_path):
+    Image.new("RGB", (4, 4)).save(tmp_path / "p.png")
+    before = list(warnings.filters)
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(read_picture, [tmp_path / "p.png"] * 200))
+    assert warnings.filters == before
 
 
 def test_half_a_file(tmp_path):
