@@ -236,6 +236,15 @@ def test_two_processes_give_the_loss_curve_of_one(folder, tmp_path, precision, b
     assert float(accuracies[0]) == pytest.approx(float(accuracies[1]), abs=0.02)
 
 
+def test_two_processes_both_end_where_the_folder_cannot_be_used(folder, tmp_path):
+    (tmp_path / "thesis.txt").write_text("precious")
+    command = [*COMMAND, "--data", str(folder), "--out", str(tmp_path), *OPTIONS, "--devices", "2"]
+    process = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False)
+    assert process.returncode == 2
+    assert "exists and holds no run; choose another --out" in " ".join(process.stderr.split())
+    assert "Traceback" not in process.stderr
+
+
 def test_a_finished_run_is_left_alone(folder, finished_run):
     before = (finished_run / "last.safetensors").read_bytes()
     result = train(small_settings(), CPU, folder, finished_run)

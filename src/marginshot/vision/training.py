@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,9 +124,7 @@ def train(
     base, validation, skipped = _open_splits(settings, data)
     folder = RunFolder(out)
     description = TrainingData(classes=base.classes, n_images=len(base))
-    if fabric.is_global_zero:
-        folder.open(settings, hardware, description)
-    fabric.barrier()
+    _open_together(fabric, lambda: folder.open(settings, hardware, description))
     trainer = _Trainer(fabric, settings, hardware, base, validation, folder)
     # Identical weights after a resume need deterministic kernels on GPUs too.
     with torch.backends.cudnn.flags(enabled=True, deterministic=True, benchmark=False), pillow_silenced():
@@ -136,6 +135,19 @@ def train(
         skipped=skipped,
         is_first_process=fabric.is_global_zero,
     )
+
+
+def _open_together(fabric: Fabric, open_folder: Callable[[], None]) -> None:
+    """Let the first process open the run's folder; where that fails all raise, for none may wait for the others."""
+    problem: Exception | None = None
+    if fabric.is_global_zero:
+        try:
+            open_folder()
+        except (OSError, ValueError) as error:
+            problem = error
+    problem = fabric.broadcast(problem)
+    if problem is not None:
+        raise problem
 
 
 def launch(hardware: Hardware) -> Fabric:
