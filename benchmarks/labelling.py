@@ -46,7 +46,7 @@ Labeller = Callable[[NDArray[np.float32], NDArray[np.int64]], NDArray[np.int64]]
 
 def ours(**settings: object) -> Labeller:
     def run(X: NDArray[np.float32], y: NDArray[np.int64]) -> NDArray[np.int64]:
-        classifier = TransductiveMaxMarginClassifier(**settings) if settings else make_classifier(len(X))
+        classifier = TransductiveMaxMarginClassifier(**settings) if settings else make_classifier(X)
         return classifier.fit(X, y).transduction_
 
     return run
@@ -160,7 +160,7 @@ def suggestion_curve(
             given = draw(y[rows], 1, rng)
             curve = []
             for _ in range(5):
-                classifier = make_classifier(len(rows)).fit(X[rows], given)
+                classifier = make_classifier(X[rows]).fit(X[rows], given)
                 curve.append(float(np.mean(classifier.transduction_ == y[rows])))
                 chosen = pick(X[rows], classifier.label_distributions_, given, 8, rng)
                 given[chosen] = y[rows][chosen]

@@ -385,12 +385,14 @@ def test_convergence_is_reported_and_otherwise_silent():
     TransductiveMaxMarginClassifier().fit(X, y)  # warnings are errors here
 
 
-@pytest.mark.parametrize("directions", [[[1.0]], [[1.0, -2.0, 0.5]]])
-def test_rows_that_differ_in_length_alone_are_not_erased_without_a_word(directions):
+@pytest.mark.parametrize("direction", [[1.0], [1.0, -2.0, 0.5], np.ones(10)])
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_lengths_are_not_dropped_without_a_word(direction, noise):
     rng = np.random.default_rng(0)
-    X = np.concatenate((rng.normal(2.0, 0.3, 50), rng.normal(6.0, 0.3, 50)))[:, None] * directions
+    X = np.concatenate((rng.normal(2.0, 0.3, 50), rng.normal(6.0, 0.3, 50)))[:, None] * np.asarray(direction)
+    X += noise * rng.standard_normal(X.shape)
     y = np.where(np.isin(np.arange(100), [0, 1, 50, 51]), np.arange(100) // 50, -1)
-    with pytest.warns(UserWarning, match='100 rows differ in nothing but their lengths.*feature_transform="cl2n"'):
+    with pytest.warns(UserWarning, match='100 rows differ more in their lengths.*feature_transform="cl2n"'):
         TransductiveMaxMarginClassifier.from_preset("auto").fit(X, y)
     kept = TransductiveMaxMarginClassifier.from_preset("auto", feature_transform="cl2n").fit(X, y)
     assert_array_equal(kept.transduction_, np.arange(100) // 50)

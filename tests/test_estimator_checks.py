@@ -1,5 +1,6 @@
 """scikit-learn's own checks of an estimator."""
 
+import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from marginshot import TransductiveMaxMarginClassifier
@@ -11,6 +12,8 @@ def expected_failures(estimator):
     }
 
 
+# Some of the checks' rows do.
+@pytest.mark.filterwarnings("ignore:The .* rows differ more in their lengths:UserWarning")
 @parametrize_with_checks(
     [
         TransductiveMaxMarginClassifier(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -17,7 +19,7 @@ from marginshot.calibration import Calibration
 from marginshot.graph import uses_graph
 from marginshot.kernels.grams import ArrayTasks, TableTasks, kernel_of
 from marginshot.named_transforms import make_transform
-from marginshot.neighbours import TaskNeighbours, check_neighbours, neighbour_weight
+from marginshot.neighbours import TaskNeighbours, check_neighbours, neighbour_weight, neighbours_in_task
 from marginshot.priors import is_estimated, offsets, starting_prior
 from marginshot.settings import Settings
 from marginshot.solvers.continuation import stage_tolerances
@@ -127,12 +129,22 @@ def _chunks(n_tasks: int) -> Iterator[slice]:
         yield slice(start, min(start + _CHUNK, n_tasks))
 
 
+_of_thread = threading.local()
+
+
 def _load(what: str, smallest_task: Callable[[], Any]) -> None:
     """Compile, or read from numba's cache, what ``smallest_task`` calls; it is told if that takes long."""
     from marginshot._jit import announce_compilation
 
+    started = time.thread_time()
     with announce_compilation(f"{what} for batches of tasks"):
         smallest_task()
+    _of_thread.compiling = seconds_compiling() + time.thread_time() - started
+
+
+def seconds_compiling() -> float:
+    """Time this thread has spent so far with compiling, which no task is to be charged for."""
+    return getattr(_of_thread, "compiling", 0.0)
 
 
 @lru_cache
@@ -180,7 +192,8 @@ def _solve_chunk(
     """Scores of the queries (T, m, N), and the gradient norms (T, N, stages) at which the solver stopped."""
     n_support, n_classes = labels.shape[1], len(shares)
     inner, lengths = tasks.inner(chunk, transformer, settings.kernel)
-    neighbours = TaskNeighbours.find(inner, settings.n_neighbors) if settings.n_neighbors else None
+    n_neighbors = neighbours_in_task(settings.n_neighbors, n_support, inner.shape[1], n_classes)
+    neighbours = TaskNeighbours.find(inner, n_neighbors) if n_neighbors else None
     grams = kernel_of(inner, neighbours, n_support, settings, n_classes)
     task_shares = np.tile(shares, (len(labels), 1))
     hints, graph_weight = np.zeros((len(labels), grams.shape[1] - n_support, n_classes)), np.zeros(len(labels))

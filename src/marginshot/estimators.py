@@ -19,7 +19,7 @@ from marginshot.calibration import Calibration, probabilities_of
 from marginshot.graph import spread_labels
 from marginshot.kernels.functions import KernelFunction, call_kernel
 from marginshot.named_transforms import fit_rows, make_transform
-from marginshot.neighbours import NeighbourSmoothing, check_neighbours, neighbour_weight
+from marginshot.neighbours import NeighbourSmoothing, check_neighbours
 from marginshot.objectives.margin import MarginLoss, one_vs_rest
 from marginshot.priors import offsets, starting_prior
 from marginshot.progress import FitMonitor, warn_interrupted
@@ -207,8 +207,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         rows, lengths = fit_rows(self._transformer, X, codes)
         self._smoothing = None
         if self.n_neighbors:
-            weight = neighbour_weight(len(known.index), len(self.classes_))
-            self._smoothing = NeighbourSmoothing(self.n_neighbors, weight)
+            self._smoothing = NeighbourSmoothing.of_task(self.n_neighbors, len(rows), known)
             rows = self._smoothing.fit_transform(rows)
         self._graph, hints = spread_labels(self._smoothing, known.index, known.labels, len(self.classes_), settings)
         self._kernel_function = None

@@ -163,6 +163,10 @@ def make_bank(
     """
     X = _check_embeddings(X, source)
     labels = np.asarray(labels)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.dtype.kind == "f" and np.array_equal(labels, np.floor(labels)):
+        labels = labels.astype(np.int64)
     if labels.ndim != 1 or len(labels) != len(X):
         raise ValueError(
             f"{source}: {len(X)} rows of features need as many labels; got labels of shape {labels.shape}."
@@ -170,8 +174,9 @@ def make_bank(
     if classes is None:
         y, names = _index_labels(labels, source)
     else:
-        names = tuple(str(name) for name in classes)
+        names = tuple(str(name) for name in np.atleast_1d(np.asarray(classes)))
         y = _check_indices(labels, names, source)
+    items = None if items is None else np.atleast_1d(np.asarray(items)).tolist()
     if items is not None and len(items) != len(X):
         raise ValueError(f"{source}: {len(X)} rows of features need as many items; got {len(items)}.")
     return FeatureBank(X, y, names, source, None if items is None else tuple(str(item) for item in items))

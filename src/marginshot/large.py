@@ -24,7 +24,7 @@ from marginshot.kernels.functions import KernelFunction
 from marginshot.labels import Labelled, encode_labels
 from marginshot.mixture import Mixture
 from marginshot.named_transforms import fit_rows, make_transform
-from marginshot.neighbours import NeighbourSmoothing, check_neighbours, neighbour_weight
+from marginshot.neighbours import NeighbourSmoothing, check_neighbours
 from marginshot.objectives.margin import MarginLoss, one_vs_rest
 from marginshot.passes import QueryPass, RowMap, SupportPass, VariancePass, column_sums
 from marginshot.priors import offsets, starting_prior
@@ -153,7 +153,7 @@ def fit(estimator: Classifier, source: Table, known: Labelled, settings: Setting
     rows, row_map, lengths = _transform(transformer, source, known, settings)
     smoothing, kernel_function, averaged = None, None, None
     if settings.n_neighbors:
-        smoothing = NeighbourSmoothing(settings.n_neighbors, neighbour_weight(len(known.index), len(known.classes)))
+        smoothing = NeighbourSmoothing.of_task(settings.n_neighbors, source.shape[0], known)
         rows = ArrayRows(smoothing.fit_transform(cast(ArrayRows, rows).X))
         if keeps_lengths(settings, len(known.classes)):
             averaged = partial(smoothing.average, lengths=lengths)

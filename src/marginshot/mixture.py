@@ -17,7 +17,7 @@ The class shares are given, or one of three hypotheses is chosen by its evidence
 equally large, or any division of the queries among them is as likely as any other, or some classes have no queries at
 all. A centre made of few rows fits these too well, the more so the more dimensions there are; so the evidence takes a
 quarter of the variance with each row left out of the centre it is compared with, and where neither queries nor labelled
-rows show clusters, shares stay equal.
+rows show clusters, shares stay equal and the mixture says nothing.
 
 Clusters may have nothing to do with the classes. Where these have several labels, each labelled row is left out of its
 centre, and looked for by the nearest; a mixture that places fewer of them rightly than the means of the support do is
@@ -172,7 +172,7 @@ def fit_mixture(
         better = (evidence_of_free > evidence) & (unequal | (not some_present))
         found, evidence = _choose(better, free, found), np.where(better, evidence_of_free, evidence)
         unequal, clustered = unequal | better, clustered | seen
-    return _choose(clustered, found, equal).believed()
+    return _choose(clustered, found, replace(equal, trust=np.zeros_like(equal.trust))).believed()
 
 
 def _evidence_of_division(counts: Array) -> Array:

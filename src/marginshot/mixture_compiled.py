@@ -391,7 +391,7 @@ def fit_mixtures(
         evidence, within[task], clustered, trust = _alternate(
             gram, spread, known, means, hints[task], shares[task], 0.0, answers, logits[task], found[task]
         )
-        equal_within, equal_trust = within[task], trust
+        equal_within = within[task]
         equal_logits[:], equal_found[:] = logits[task], found[task]
         unequal = False
         for hypothesis in range(n_unequal):  # any division, the same from one class, some classes present
@@ -410,7 +410,7 @@ def fit_mixtures(
             if other > evidence:
                 logits[task], found[task], within[task], evidence = other_logits, other_found, other_within, other
                 unequal, trust = True, other_trust
-        if unequal and not clustered and not _labels_are_clustered(gram, known, means):
-            logits[task], found[task], within[task], trust = equal_logits, equal_found, equal_within, equal_trust
+        if n_unequal and not clustered and not _labels_are_clustered(gram, known, means):
+            logits[task], found[task], within[task], trust = equal_logits, equal_found, equal_within, 0.0
         logits[task] *= trust
         found[task] = trust * found[task] + (1.0 - trust) / n_classes if estimate else shares[task]

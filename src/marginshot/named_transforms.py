@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from marginshot.discriminant import DiscriminantTransform
-from marginshot.transforms import CentreAndNormalise
+from marginshot.transforms import CentreAndNormalise, differ_in_length
 
 _NAMED = {
     "cl2n": CentreAndNormalise(),
@@ -42,12 +42,11 @@ def fit_rows(transformer: Any, X: NDArray[np.floating], codes: NDArray[np.int64]
     if transformer is None:
         return X, None
     if isinstance(transformer, CentreAndNormalise):
-        rows, lengths = transformer.fit_unit_rows(X, codes)
-        if not rows.any() and (X[:1] != X).any():
+        if transformer.power != 1.0 and differ_in_length(X):
             warnings.warn(
-                f"The {len(X)} rows differ in nothing but their lengths, which {transformer} drops, so that nothing is "
-                'left to tell them by; standardise the features, or set feature_transform="cl2n".',
+                f"The {len(X):,} rows differ more in their lengths than in their directions, and {transformer} drops "
+                'the lengths; standardise the features, or set feature_transform="cl2n".',
                 stacklevel=3,
             )
-        return rows, lengths
+        return transformer.fit_unit_rows(X, codes)
     return np.asarray(transformer.fit_transform(X)), None

@@ -9,12 +9,14 @@ classes, and their neighbourhoods better ones; with more shots that matters less
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from marginshot.labels import Labelled
 from marginshot.neighbour_search import nearest_of_each, nearest_stored
 from marginshot.settings import Settings
 from marginshot.transforms import CentreAndNormalise, scale_inner_products
@@ -43,6 +45,19 @@ def neighbour_weight(n_support: int, n_classes: int) -> float:
     (0.5, 0.25)
     """
     return float(0.5 / np.sqrt(shots_a_class(n_support, n_classes)))
+
+
+def neighbours_in_task(n_neighbors: int, n_support: int, n_rows: int, n_classes: int) -> int:
+    """Neighbours of a row in a task of few rows: no more than a class has, or than a quarter of the queries.
+
+    Those farther away are of other classes.
+
+    Examples
+    --------
+    >>> neighbours_in_task(8, 10, 20, 10), neighbours_in_task(8, 5, 80, 5)
+    (3, 8)
+    """
+    return min(n_neighbors, max(math.ceil(n_rows / n_classes), math.ceil((n_rows - n_support) / 4)))
 
 
 def neighbours_among(n_neighbors: int, n_rows: int) -> int:
@@ -172,6 +187,13 @@ class NeighbourSmoothing:
         self.n_neighbors = n_neighbors
         self.weight = weight
         self.finish = CentreAndNormalise()
+
+    @classmethod
+    def of_task(cls, n_neighbors: int, n_rows: int, known: Labelled) -> NeighbourSmoothing:
+        """For a task of ``n_rows``, of which some are ``known``."""
+        n_support, n_classes = len(known.index), len(known.classes)
+        few = neighbours_in_task(n_neighbors, n_support, n_rows, n_classes)
+        return cls(few, neighbour_weight(n_support, n_classes))
 
     def fit_transform(self, rows: Array) -> Array:
         """Remember unit rows (M, D) and their neighbours; return them smoothed, centred and of unit length."""

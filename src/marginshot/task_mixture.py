@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot.mixture import HEAD_START, Mixture, fit_mixture
-from marginshot.neighbours import neighbour_weight, smooth_grams, unit_grams
+from marginshot.neighbours import neighbour_weight, neighbours_in_task, smooth_grams, unit_grams
 from marginshot.priors import is_estimated
 from marginshot.settings import Settings
 
@@ -41,7 +41,8 @@ def share_grams(grams: NDArray[np.floating], n_support: int, n_classes: int, set
     """
     if settings.n_neighbors or not is_estimated(settings.prior):
         return grams
-    return smooth_grams(unit_grams(grams), NEIGHBOURS, neighbour_weight(n_support, n_classes))
+    n_neighbors = neighbours_in_task(NEIGHBOURS, n_support, grams.shape[1], n_classes)
+    return smooth_grams(unit_grams(grams), n_neighbors, neighbour_weight(n_support, n_classes))
 
 
 def head_start(settings: Settings) -> float:

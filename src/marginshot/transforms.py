@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from marginshot.subsets import evenly
+
 Array = NDArray[np.floating]
 #: Where the origin is put before the rows of a task are scaled to unit length: the mean of support and query together,
 #: the mean of the support, nowhere ("none"), or a vector of shape (D,), usually the mean of the base classes.
@@ -15,6 +17,8 @@ Centre = Literal["task", "support", "none"] | NDArray[Any] | tuple[float, ...]
 
 # Keeps the square root's slope finite at zero, as in the code published with the power transform's paper.
 _POWER_OFFSET = 1e-6
+
+_SAMPLED_ROWS = 2000  # that tell how rows differ
 
 
 class CentreAndNormalise(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -80,6 +84,23 @@ class CentreAndNormalise(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return scale_to_unit_length(np.copysign(size, rows), 0.0)[0]
 
 
+def differ_in_length(rows: Array) -> bool:
+    """Whether rows (n, D) vary more in length, as a share of it, than in direction from the origin.
+
+    Activations of networks do not, nor do pixels or standardised columns; measurements as they come may.
+
+    Examples
+    --------
+    >>> differ_in_length(np.array([[1.0, 1.1], [3.0, 3.1], [5.0, 5.0]])), differ_in_length(np.eye(3))
+    (True, False)
+    """
+    sample = rows[evenly(len(rows), _SAMPLED_ROWS)].astype(np.float64)
+    sample /= np.abs(sample).max(initial=0.0) or 1.0
+    directions, lengths = scale_to_unit_length(sample, 0.0)
+    spread = 1.0 - np.sum(directions.mean(axis=0) ** 2)
+    return bool(lengths.var() > spread * np.mean(lengths**2))
+
+
 def widened(rows: Array) -> Array:
     """The rows, their half precision made single: sums of float16 overflow."""
     return rows.astype(np.float32) if rows.dtype == np.float16 else rows
@@ -127,7 +148,12 @@ def check_centre(centre: Centre) -> None:
         if centre not in ("task", "support", "none"):
             raise ValueError(f"centre must be 'task', 'support', 'none' or a vector of shape (D,); got {centre!r}.")
         return
-    vector = np.asarray(centre, dtype=np.float64)
+    try:
+        vector = np.asarray(centre, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"centre must be 'task', 'support', 'none' or a vector of shape (D,); got {centre!r}."
+        ) from error
     if vector.ndim != 1 or not np.isfinite(vector).all():
         raise ValueError(f"centre must be a finite vector of shape (D,); got an array of shape {vector.shape}.")
 

@@ -87,5 +87,5 @@ def _check_pair(bank: FeatureBank, base: FeatureBank) -> None:
     if shared:
         raise ValueError(
             f"Base classes must not occur among the novel ones; {len(shared)} of {base.source} are also in "
-            f"{bank.source}, for example {shared[0]!r}."
+            f"{bank.source}, for example {shared[0]!r}. If they are others, name them: an array `classes` in each file."
         )

@@ -339,3 +339,42 @@ def test_known_numbers_come_out(cli, shared_data, features, expected):
         known = expected[entry["method"]][0 if entry["shot"] == 1 else 1]
         known_ci95 = 0.7 if entry["shot"] == 1 else 0.5
         assert abs(100 * entry["accuracy"] - known) < 100 * entry["ci95"] + known_ci95, entry["method"]
+
+
+def test_page_and_result_under_one_name(fails):
+    told = fails("evaluate", "digits", "--tasks", 10, "--json", "o.json", "--report", "o.json")
+    assert "is where the result goes" in told
+    assert not Path("o.json").exists()
+
+
+def test_results_that_share_a_stem_keep_their_tasks(cli):
+    for seed, name in enumerate(("run.1", "run.2")):
+        assert cli("evaluate", "digits", *QUICK, "--seed", seed, "--json", name).code == 0
+    for name in ("run.1", "run.2"):
+        for result in Evaluation.load(name).results:
+            assert result.accuracy == pytest.approx(result.per_task.mean())
+
+
+def test_a_config_table_that_is_no_method(fails):
+    Path("c.toml").write_text("[methods.fs-tmc]\nlambda1 = 0.1\n")
+    told = fails("evaluate", "digits", "--tasks", 10, "--methods", "fs-tmmc", "--config", "c.toml")
+    assert "[methods.fs-tmc] is none of the methods asked for" in told
+
+
+@pytest.mark.parametrize("table", ["[methods.x]\nmethod = 1", "[methods.simpleshot]\ncentre = {a = 1}"])
+def test_settings_of_a_wrong_kind(fails, table):
+    Path("c.toml").write_text(table)
+    name = table.partition("]")[0].removeprefix("[methods.")
+    fails("evaluate", "digits", "--tasks", 10, "--methods", name, "--config", "c.toml")
+
+
+def test_a_whole_number_as_tolerance(cli):
+    Path("c.toml").write_text("[methods.fs-tmmc]\ntol = 1\n")
+    assert cli("evaluate", "digits", "--tasks", 10, "--methods", "fs-tmmc", "--config", "c.toml").code == 0
+
+
+def test_damaged_results_are_named(cli, fails):
+    command = ("evaluate", "digits", "--tasks", 10, "--methods", "protonet", "--json", "r.json")
+    assert cli(*command).code == 0
+    Path("r.tasks.npz").write_bytes(Path("r.tasks.npz").read_bytes()[:50])
+    assert "r.json, or the file beside it, is damaged" in fails(*command, "--resume")

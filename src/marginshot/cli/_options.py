@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import sys
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,6 +30,28 @@ Jobs = Annotated[
         "--jobs", "-j", callback=_check_jobs, help="Workers; -1 for all cores. Accuracies do not depend on it."
     ),
 ]
+
+
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option("--plugin", help="Python file with methods of your own under @register; it is run. Repeatable."),
+]
+
+
+def load_plugins(paths: Sequence[Path] | None) -> None:
+    """Run the files, which enter their methods into the table of methods."""
+    for path in paths or ():
+        if not path.is_file():
+            raise typer.BadParameter(f"there is no file {path}.", param_hint="--plugin")
+        spec = importlib.util.spec_from_file_location(f"marginshot_plugin_{path.stem}", path)
+        if spec is None or spec.loader is None:
+            raise typer.BadParameter(f"{path} is not a Python file.", param_hint="--plugin")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module  # dataclasses look their module up
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            raise ValueError(f"{path} stopped with {type(error).__name__}: {error}") from error
 
 
 def parse_tasks(
@@ -70,6 +94,12 @@ def parse_methods(names: str, config: Path | None) -> dict[str, Method]:
         raise typer.BadParameter("no method given. See `marginshot methods`.", param_hint="--methods")
     if wanted == ["all"]:
         wanted = [*sort_methods(METHODS), *(name for name in tables if name not in METHODS)]
+    lost = [name for name, table in tables.items() if not {name, table.get("method")} & {*wanted, *METHODS}]
+    if lost:
+        raise ValueError(
+            f"[methods.{lost[0]}] is none of the methods asked for, nor does it say of which it is a variant "
+            '(method = "..."). Correct its name.'
+        )
     methods = {}
     for label in dict.fromkeys(wanted):
         settings = dict(tables.get(label, {}))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from marginshot.cli import _errors
-from marginshot.cli._options import Jobs, parse_methods, parse_tasks
+from marginshot.cli._options import Jobs, Plugins, load_plugins, parse_methods, parse_tasks
 from marginshot.cli._output import check_outputs, emit, emit_grid, progress_bar, say
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def command(
     config: Annotated[
         Path | None, typer.Option("--config", help="TOML with settings of methods, e.g. from `marginshot tune`.")
     ] = None,
+    plugin: Plugins = None,
     jobs: Jobs = 1,
     json_path: Annotated[
         Path | None, typer.Option("--json", help="Write the result here, every task's accuracy beside it.")
@@ -84,6 +85,7 @@ def command(
     """
     settings = parse_tasks(way, shot, query, dirichlet, present)
     check_files(json_path, report, resume=resume, force=force)
+    load_plugins(plugin)
     from marginshot.evaluation.run import Run
 
     run = Run(
@@ -123,6 +125,10 @@ def check_files(json_path: Path | None, report: Path | None, *, resume: bool, fo
     if resume and force:
         raise typer.BadParameter("--force starts over, --resume continues: give one of them.", param_hint="--resume")
     beside = [] if json_path is None else [tasks_path(json_path), checkpoint_path(json_path)]
+    if report is not None and report.resolve() in [path.resolve() for path in (json_path, *beside) if path]:
+        raise typer.BadParameter(
+            f"{report} is where the result goes; give the page another name.", param_hint="--report"
+        )
     check_outputs([json_path, report, *beside], force=force)
     if json_path is None:
         return

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from marginshot.cli import _errors
-from marginshot.cli._options import Jobs, parse_methods
+from marginshot.cli._options import Jobs, Plugins, load_plugins, parse_methods
 from marginshot.cli._output import check_outputs, emit, emit_grid, progress_bar, say
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def command(
     config: Annotated[
         Path | None, typer.Option("--config", help="TOML with settings of methods, e.g. from `marginshot tune`.")
     ] = None,
+    plugin: Plugins = None,
     jobs: Jobs = 1,
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep the cells that are in --out, add those that are not.")
@@ -77,6 +78,7 @@ def command(
     from marginshot.evaluation.regimes import Regime, RegimePlan
     from marginshot.features import load_features
 
+    load_plugins(plugin)
     chosen = parse_methods(methods, config)
     if of not in chosen or len(chosen) < 2:
         raise typer.BadParameter(

@@ -137,7 +137,7 @@ class Checkpoint:
 
 def checkpoint_path(result: Path) -> Path:
     """Where the progress of an evaluation lies that writes its result to ``result``."""
-    return result.with_name(f"{result.stem}.partial.npz")
+    return result.with_name(f"{result.name.removesuffix('.json')}.partial.npz")
 
 
 def _short(value: Any) -> str:

@@ -150,9 +150,12 @@ class RegimeTable:
             raise ValueError(f"{target.name} is not a table of regimes: {error}.") from error
         if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
             raise ValueError(f"{target.name} was not written by `marginshot regimes`: no format {FORMAT!r} in it.")
-        results = tuple(_read_result(entry) for entry in content.pop("results"))
-        left_out = tuple(LeftOut(cell=Cell(**entry["cell"]), reason=entry["reason"]) for entry in content["left_out"])
-        return cls(**(content | {"results": results, "left_out": left_out}))
+        try:
+            results = tuple(_read_result(entry) for entry in content.pop("results"))
+            left_out = tuple(LeftOut(cell=Cell(**item["cell"]), reason=item["reason"]) for item in content["left_out"])
+            return cls(**(content | {"results": results, "left_out": left_out}))
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{target.name} is damaged ({error!r}).") from error
 
 
 def _read_result(entry: dict[str, Any]) -> CellResult:

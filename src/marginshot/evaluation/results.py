@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
@@ -192,10 +193,17 @@ class Evaluation:
             raise ValueError(
                 f"{target.name} is not a result file of `marginshot evaluate`: no format {FORMAT!r} in it."
             )
+        try:
+            return cls._from_json(content, target)
+        except (KeyError, TypeError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{target.name}, or the file beside it, is damaged ({error!r}).") from error
+
+    @classmethod
+    def _from_json(cls, content: dict[str, Any], target: Path) -> Evaluation:
         beside = target.with_name(content["per_task_file"])
         if not beside.exists():
             raise FileNotFoundError(f"{beside.name}, the accuracies of single tasks, is missing beside {target.name}.")
-        with np.load(beside, allow_pickle=False) as arrays:
+        with beside.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             results = tuple(_read_result(entry, arrays[entry["per_task"]]) for entry in content["results"])
         known = {item.name for item in fields(cls)}
         rest = {name: value for name, value in content.items() if name in known}
@@ -223,7 +231,7 @@ def as_json(content: Any) -> Any:
 
 def tasks_path(path: Path) -> Path:
     """Where the accuracies of all tasks lie for a result at ``path``."""
-    return path.with_name(f"{path.stem}.tasks.npz")
+    return path.with_name(f"{path.name.removesuffix('.json')}.tasks.npz")
 
 
 def describe_machine() -> dict[str, str]:

@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from marginshot.engine import seconds_compiling
 from marginshot.evaluation.statistics import N_BINS, count_reliability
 from marginshot.tasks import TaskBatch, TaskSampler
 
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
 
 
 def describe_method(method: Method) -> dict[str, Any]:
-    """Name and settings of a method as JSON types."""
-    settings = {item.name: _plain(getattr(method, item.name)) for item in fields(method)}  # type: ignore[arg-type]
+    """Name and settings of a method as JSON types; a method that is no dataclass has no settings."""
+    if not is_dataclass(method):
+        return {"method": method.name}
+    settings = {item.name: _plain(getattr(method, item.name)) for item in fields(method)}
     return {"method": method.name, **settings}
 
 
@@ -117,13 +120,21 @@ def _settle_worker() -> None:
 
 def _score_tasks(job: Job) -> Outcome:
     batch = job.sampler.batch(job.start, job.stop)
+    # What one method changed in place the next would see.
+    batch.support.flags.writeable = batch.query.flags.writeable = False
     accuracy, seconds, reliability = [], [], []
     for label, method in job.methods.items():
         warm_up(method, batch)
-        # The thread's own time: neither other workers nor other programs count.
-        started = time.thread_time()
+        # The thread's own time: neither other workers nor other programs count, nor what is compiled only now.
+        started = time.thread_time() - seconds_compiling()
         scores = method.predict_scores(batch.support, batch.support_labels, batch.query)
-        seconds.append(time.thread_time() - started)
+        seconds.append(time.thread_time() - seconds_compiling() - started)
+        shape = (*batch.query_labels.shape, job.sampler.settings.n_way)
+        if np.shape(scores) != shape:
+            raise ValueError(
+                f"Method {label!r} must give scores of shape (tasks, queries, classes), {shape} here; got "
+                f"{np.shape(scores)}."
+            )
         if np.isnan(scores).any():
             bad = job.start + int(np.isnan(scores).any(axis=(1, 2)).argmax())
             raise ValueError(f"Method {label!r} gave NaN as a score on task {bad}; its accuracy would mean nothing.")

@@ -57,7 +57,12 @@ def inner_products(left: Array, right: Array) -> Array:
 
 
 def squared_distances(left: Array, right: Array) -> Array:
-    """(T, n, D), (T, m, D) -> (T, n, m), never negative."""
+    """(T, n, D), (T, m, D) -> (T, n, m), never negative.
+
+    Seen from the middle of ``right``: far from the origin, large numbers would drown what tells rows apart.
+    """
+    middle = right.mean(axis=1, keepdims=True)
+    left, right = left - middle, right - middle
     distances = inner_products(left, right)
     distances *= -2.0
     distances += squared_norms(left)[:, :, None]

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from marginshot.estimators import TransductiveMaxMarginClassifier
 from marginshot.labelling.rejection import Rejection, fit_rejection
 from marginshot.labelling.suggestions import suggest_rows
 from marginshot.neighbour_search import INSTALL, search_is_fast
+from marginshot.transforms import differ_in_length
 
 Array = NDArray[np.float64]
 
@@ -21,13 +23,14 @@ Array = NDArray[np.float64]
 CLOSE_RATIO = 0.5
 
 
-def make_classifier(n_rows: int) -> TransductiveMaxMarginClassifier:
+def make_classifier(X: NDArray[np.floating]) -> TransductiveMaxMarginClassifier:
     """The classifier of all labelling: real folders are unbalanced and have many classes, hence the preset."""
-    if not search_is_fast(n_rows):
-        return TransductiveMaxMarginClassifier.from_preset(
-            "auto", n_neighbors=0, calibration="mixture", feature_transform="power"
-        )
-    return TransductiveMaxMarginClassifier.from_preset("auto")
+    options: dict[str, Any] = {}
+    if not search_is_fast(len(X)):
+        options = {"n_neighbors": 0, "calibration": "mixture", "feature_transform": "power"}
+    if differ_in_length(X):
+        options["feature_transform"] = "cl2n"
+    return TransductiveMaxMarginClassifier.from_preset("auto", **options)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +103,7 @@ def label_rows(
     X: NDArray[np.floating], given: NDArray[np.int64], classes: Sequence[str], settings: LabelSettings
 ) -> tuple[Answers, TransductiveMaxMarginClassifier, Rejection]:
     """Label all rows of ``X`` (n_rows, n_features) from the ``given`` class indices (n_rows,), -1 where unknown."""
-    classifier = make_classifier(len(X))
+    classifier = make_classifier(X)
     if not classifier.n_neighbors:
         warnings.warn(
             f"{len(X):,} items are too many to compare all pairs, so they are labelled without their nearest "

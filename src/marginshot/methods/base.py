@@ -83,10 +83,10 @@ def get_method(name: str, **settings: Any) -> Method:
     >>> get_method("laplacianshot", smoothing=0.5).title
     'LaplacianShot'
     """
-    if name not in METHODS:
+    if not isinstance(name, str) or name not in METHODS:
         raise ValueError(f"Unknown method {name!r}{_did_you_mean(name, METHODS)} Known: {', '.join(sorted(METHODS))}.")
     method = METHODS[name]
-    known = [field.name for field in dataclasses.fields(method)]  # type: ignore[arg-type]
+    known = [field.name for field in dataclasses.fields(method)] if dataclasses.is_dataclass(method) else list[str]()
     unknown = [setting for setting in settings if setting not in known]
     if unknown:
         raise ValueError(
@@ -97,7 +97,7 @@ def get_method(name: str, **settings: Any) -> Method:
 
 
 def _did_you_mean(word: str, known: Any) -> str:
-    nearest = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    nearest = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.5)
     return f"; did you mean {nearest[0]!r}?" if nearest else "."
 
 

@@ -34,7 +34,7 @@ def stage_tolerances(tol: float, n_stages: int) -> Array:
     >>> stage_tolerances(3e-4, 4)
     array([1.e-04, 3.e-03, 3.e-03, 3.e-04])
     """
-    tolerances = np.full(n_stages, tol)
+    tolerances = np.full(n_stages, float(tol))
     tolerances[1:-1] *= 10.0
     tolerances[0] /= 3.0
     return tolerances
