@@ -395,3 +395,38 @@ def test_queries_help_on_real_features(shared_data, n_shot, gain):
             scores = solve_tasks(support, labels, query, lambda2=lambda2, n_jobs=2)
             accuracy[name].append(np.mean(scores.argmax(axis=2) == truth))
     assert np.mean(accuracy["fs-tmmc"]) - np.mean(accuracy["fs-mmc"]) >= gain
+
+
+def accuracy(truth, *arguments, **options):
+    return np.mean(solve_tasks(*arguments, **options).argmax(axis=2) == truth)
+
+
+def ten_classes(between, n_features, shot, query_counts, seed=0):
+    """30 tasks of ten round classes, (T, n, D), (T, n), (T, m, D), (T, m)."""
+    rng = np.random.default_rng(seed)
+    centres = between * rng.standard_normal((30, 10, n_features))
+    labels, truth = np.tile(np.arange(10).repeat(shot), (30, 1)), np.tile(np.arange(10).repeat(query_counts), (30, 1))
+    support, query = (centres[np.arange(30)[:, None], c] for c in (labels, truth))
+    return support + rng.standard_normal(support.shape), labels, query + rng.standard_normal(query.shape), truth
+
+
+@pytest.mark.parametrize(
+    ("between", "n_features", "shot", "query_counts"),
+    [
+        (0.35, 100, 1, [1] * 10),  # no clusters among so few
+        (0.15, 500, 10, [15, 15] + [0] * 8),  # classes that overlap, most of them absent
+    ],
+)
+def test_queries_that_say_nothing_cost_next_to_nothing(between, n_features, shot, query_counts):
+    *task, truth = ten_classes(between, n_features, shot, query_counts)
+    assert accuracy(truth, *task, **PRESETS["auto"]) >= accuracy(truth, *task, lambda2=(0,)) - 0.05
+
+
+@pytest.mark.parametrize("n_query", [1, 3, 7, 12])
+def test_few_queries_are_answered_as_by_the_classifier(n_query):
+    *task, _ = ten_classes(0.8, 30, 2, [n_query] + [0] * 9)
+    scores = solve_tasks(*task, **PRESETS["auto"])
+    for support, labels, query, expected in zip(*task, scores, strict=True):
+        y = np.concatenate((labels, np.full(len(query), -1)))
+        classifier = TransductiveMaxMarginClassifier.from_preset("auto").fit(np.concatenate((support, query)), y)
+        assert_array_equal(classifier.transduction_[len(labels) :], expected.argmax(axis=1))

@@ -72,6 +72,20 @@ def test_numeric_labels_sort_as_numbers(tmp_path):
     assert_array_equal(loaded.y, [1, 0, 1])
 
 
+@pytest.mark.parametrize("labels", [[10.0, 9.0, 10.0], [[10], [9], [10]]])
+def test_whole_numbers_and_columns_are_labels(tmp_path, labels):
+    np.savez(tmp_path / "numbers.npz", X=np.eye(3), y=np.array(labels))
+    loaded = load_features(tmp_path / "numbers.npz")
+    assert loaded.classes == ("9", "10")
+    assert_array_equal(loaded.y, [1, 0, 1])
+
+
+def test_one_name_and_one_item_may_be_scalars(tmp_path):
+    np.savez(tmp_path / "one.npz", X=np.eye(1, 3), y=np.array([0]), classes=np.array("ant"), items=np.array("a.png"))
+    loaded = load_features(tmp_path / "one.npz")
+    assert (loaded.classes, loaded.items) == (("ant",), ("a.png",))
+
+
 @pytest.mark.parametrize("column", ["label", "class_name"])
 def test_easyfsl_data_frame(tmp_path, column):
     X = np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32)

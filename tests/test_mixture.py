@@ -90,7 +90,7 @@ def test_no_queries_and_no_difference_between_rows():
     rows, labels, _ = clusters([0, 0, 0], shots=3)
     posteriors, mixture = answers(rows, labels, None, 3)
     assert_allclose(mixture.shares, 1 / 3)
-    assert (posteriors.argmax(axis=1) == labels).all()
+    assert_allclose(posteriors, 1 / 3, err_msg="of too few queries a mixture says nothing")
     posteriors, mixture = answers(np.zeros((12, 4)), np.array([0, 1, 2]), None, 3)
     assert spread(np.zeros((12, 12))) == (0, 0)
     assert_allclose(posteriors, 1 / 3)

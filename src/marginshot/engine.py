@@ -90,7 +90,7 @@ def solve_tasks(
         raise ValueError('kernel="precomputed" is for TransductiveMaxMarginClassifier; solve_tasks takes features.')
     tasks, labels = _open_tasks(support, support_labels, query, table)
     n_classes = int(labels.max()) + 1
-    settings = settings.for_classes(n_classes)
+    settings = settings.for_task(n_classes, tasks.query.shape[1])
     shares = starting_prior(settings.prior, n_classes)
     transformer = make_transform(feature_transform)
     check_neighbours(settings, transformer)

@@ -192,7 +192,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         self._forget()
         source = self._open(X, reset=True)
         known = large.read_labels(source, y)
-        settings = settings.for_classes(len(known.classes))
+        settings = settings.for_task(len(known.classes), source.shape[0] - len(known.index))
         starting_prior(self.prior, len(known.classes))
         if large.chooses_primal(self, source, len(known.classes)):
             large.fit(self, source, known, settings)
@@ -205,9 +205,8 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         check_neighbours(settings, self._transformer)
         codes = known.codes(len(X))
         rows, lengths = fit_rows(self._transformer, X, codes)
-        self._smoothing = None
-        if self.n_neighbors:
-            self._smoothing = NeighbourSmoothing.of_task(self.n_neighbors, len(rows), known)
+        self._smoothing = NeighbourSmoothing.of_task(self.n_neighbors, len(rows), known)
+        if self._smoothing is not None:
             rows = self._smoothing.fit_transform(rows)
         self._graph, hints = spread_labels(self._smoothing, known.index, known.labels, len(self.classes_), settings)
         self._kernel_function = None

@@ -151,9 +151,9 @@ def fit(estimator: Classifier, source: Table, known: Labelled, settings: Setting
     transformer = make_transform(estimator.feature_transform)
     check_neighbours(settings, transformer)
     rows, row_map, lengths = _transform(transformer, source, known, settings)
-    smoothing, kernel_function, averaged = None, None, None
-    if settings.n_neighbors:
-        smoothing = NeighbourSmoothing.of_task(settings.n_neighbors, source.shape[0], known)
+    smoothing = NeighbourSmoothing.of_task(settings.n_neighbors, source.shape[0], known)
+    kernel_function, averaged = None, None
+    if smoothing is not None:
         rows = ArrayRows(smoothing.fit_transform(cast(ArrayRows, rows).X))
         if keeps_lengths(settings, len(known.classes)):
             averaged = partial(smoothing.average, lengths=lengths)

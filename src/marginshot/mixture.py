@@ -17,7 +17,7 @@ The class shares are given, or one of three hypotheses is chosen by its evidence
 equally large, or any division of the queries among them is as likely as any other, or some classes have no queries at
 all. A centre made of few rows fits these too well, the more so the more dimensions there are; so the evidence takes a
 quarter of the variance with each row left out of the centre it is compared with, and where neither queries nor labelled
-rows show clusters, shares stay equal and the mixture says nothing.
+rows show clusters, or queries are fewer than two a class, shares stay equal and the mixture says nothing.
 
 Clusters may have nothing to do with the classes. Where these have several labels, each labelled row is left out of its
 centre, and looked for by the nearest; a mixture that places fewer of them rightly than the means of the support do is
@@ -35,6 +35,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, log_softmax, softmax
+
+from marginshot.settings import QUERIES_A_CLASS
 
 Array = NDArray[np.float64]
 #: Answers (..., m, N) to the queries and the log-shares (..., N) that led to them -> better log-shares.
@@ -148,20 +150,17 @@ def fit_mixture(
     array([0.8, 0.2])
     """
     task = _Task(gram, labels, n_classes, hints)
-    if shares is not None:
-        given = np.broadcast_to(shares, task.class_shape)
-        mixture, _, _ = task.alternate(_keep_to(given), task.unanswered)
-        return replace(mixture.believed(), shares=given)
-    found, evidence, clustered = task.alternate(_keep_to(np.full(task.class_shape, 1.0 / n_classes)), task.unanswered)
-    if not task.n_query:
-        return found.believed()
-    m, equal, clustered = task.n_query, found, clustered | task.labels_are_clustered()
+    kept = np.broadcast_to(1.0 / n_classes if shares is None else shares, task.class_shape)
+    found, evidence, clustered = task.alternate(_keep_to(kept), task.unanswered)
+    silent = replace(found, trust=np.zeros_like(found.trust))
+    m, clustered = task.n_query, clustered | task.labels_are_clustered()
+    enough = m >= QUERIES_A_CLASS * n_classes
     evidence = evidence + n_classes * gammaln(m / n_classes + 1.0) - gammaln(m + 1.0)
     in_dimensions = (task.dimensions / DIMENSIONS_OF_A_NAT) ** 1.5
     behind = np.maximum(lead, in_dimensions) * (n_classes - 1)
     worth_of_absent = STARTS_OF_AN_ABSENT * np.maximum(HEAD_START, in_dimensions)
     unequal = np.zeros(task.class_shape[:-1], dtype=bool)
-    for phantom, start in task.unequal_hypotheses():
+    for phantom, start in task.unequal_hypotheses() if enough and shares is None else ():
         some_present = phantom == OF_CLASSES_PRESENT
         if some_present and not unequal.any():
             break
@@ -172,7 +171,8 @@ def fit_mixture(
         better = (evidence_of_free > evidence) & (unequal | (not some_present))
         found, evidence = _choose(better, free, found), np.where(better, evidence_of_free, evidence)
         unequal, clustered = unequal | better, clustered | seen
-    return _choose(clustered, found, replace(equal, trust=np.zeros_like(equal.trust))).believed()
+    believed = _choose(clustered & enough, found, silent).believed()
+    return believed if shares is None else replace(believed, shares=kept)
 
 
 def _evidence_of_division(counts: Array) -> Array:

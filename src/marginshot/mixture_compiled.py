@@ -36,6 +36,7 @@ from marginshot.mixture import (
     STARTS_OF_AN_ABSENT,
     SUPPORT_WEIGHT,
 )
+from marginshot.settings import QUERIES_A_CLASS
 
 Array = NDArray[np.float64]
 Gram = NDArray[np.float32]
@@ -381,7 +382,8 @@ def fit_mixtures(
     """
     n_classes, n_query = found.shape[1], grams.shape[1] - labels.shape[1]
     nothing, answers = np.empty(0), np.empty((n_classes, n_query))
-    n_unequal = 0 if n_query == 0 or not estimate else 3 if n_classes > MANY_CLASSES else 2
+    enough = n_query >= QUERIES_A_CLASS * n_classes
+    n_unequal = 0 if not enough or not estimate else 3 if n_classes > MANY_CLASSES else 2
     equal_logits, equal_found = np.empty(logits.shape[1:]), np.empty(n_classes)
     other_logits, other_found = np.empty(logits.shape[1:]), np.empty(n_classes)
     for task in range(grams.shape[0]):
@@ -410,7 +412,8 @@ def fit_mixtures(
             if other > evidence:
                 logits[task], found[task], within[task], evidence = other_logits, other_found, other_within, other
                 unequal, trust = True, other_trust
-        if n_unequal and not clustered and not _labels_are_clustered(gram, known, means):
+        clustered = clustered or _labels_are_clustered(gram, known, means)
+        if not (enough and clustered):
             logits[task], found[task], within[task], trust = equal_logits, equal_found, equal_within, 0.0
         logits[task] *= trust
         found[task] = trust * found[task] + (1.0 - trust) / n_classes if estimate else shares[task]

@@ -9,7 +9,6 @@ classes, and their neighbourhoods better ones; with more shots that matters less
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -48,16 +47,17 @@ def neighbour_weight(n_support: int, n_classes: int) -> float:
 
 
 def neighbours_in_task(n_neighbors: int, n_support: int, n_rows: int, n_classes: int) -> int:
-    """Neighbours of a row in a task of few rows: no more than a class has, or than a quarter of the queries.
+    """Neighbours of a row in a task of few rows: as many others as a class has, or a quarter of the queries has.
 
-    Those farther away are of other classes.
+    Those farther away are of other classes. Instead of one there are none: rows averaged with each other are one row.
 
     Examples
     --------
-    >>> neighbours_in_task(8, 10, 20, 10), neighbours_in_task(8, 5, 80, 5)
-    (3, 8)
+    >>> neighbours_in_task(8, 10, 20, 10), neighbours_in_task(8, 10, 30, 10), neighbours_in_task(8, 5, 80, 5)
+    (0, 4, 8)
     """
-    return min(n_neighbors, max(math.ceil(n_rows / n_classes), math.ceil((n_rows - n_support) / 4)))
+    near = max(n_rows // n_classes, (n_rows - n_support) // 4) - 1
+    return min(n_neighbors, near) if near > 1 else 0
 
 
 def neighbours_among(n_neighbors: int, n_rows: int) -> int:
@@ -189,11 +189,11 @@ class NeighbourSmoothing:
         self.finish = CentreAndNormalise()
 
     @classmethod
-    def of_task(cls, n_neighbors: int, n_rows: int, known: Labelled) -> NeighbourSmoothing:
-        """For a task of ``n_rows``, of which some are ``known``."""
+    def of_task(cls, n_neighbors: int, n_rows: int, known: Labelled) -> NeighbourSmoothing | None:
+        """For a task of ``n_rows``, of which some are ``known``; None without neighbours."""
         n_support, n_classes = len(known.index), len(known.classes)
         few = neighbours_in_task(n_neighbors, n_support, n_rows, n_classes)
-        return cls(few, neighbour_weight(n_support, n_classes))
+        return cls(few, neighbour_weight(n_support, n_classes)) if few else None
 
     def fit_transform(self, rows: Array) -> Array:
         """Remember unit rows (M, D) and their neighbours; return them smoothed, centred and of unit length."""

@@ -15,6 +15,8 @@ Prior = str | ArrayLike | None
 
 KERNELS = ("linear", "rbf", "poly", "precomputed")
 CALIBRATIONS = ("platt", "softmax", "mixture", "graph")
+# With fewer queries there is nothing to be learned from them: where the preset `auto` answers as FS-MMC does.
+QUERIES_A_CLASS = 2
 PAPER_LAMBDA2 = (0.0, 1e-5, 1e-3, 0.1, 1.0)
 
 #: "paper" is the method as printed, with the offset; "auto" adds what makes it hold for unbalanced and many classes.
@@ -116,13 +118,15 @@ class Settings:
     def stages(self) -> tuple[float, ...]:
         """The values of ``lambda2``, once it is spelled out."""
         if isinstance(self.lambda2, str):
-            raise TypeError('lambda2 is "auto": for_classes spells it out.')
+            raise TypeError('lambda2 is "auto": for_task spells it out.')
         return tuple(float(value) for value in self.lambda2)
 
-    def for_classes(self, n_classes: int) -> Settings:
-        """The same settings with ``lambda2`` spelled out for a task of ``n_classes``."""
+    def for_task(self, n_classes: int, n_query: int) -> Settings:
+        """The same settings with ``lambda2`` spelled out for a task of ``n_classes`` and ``n_query`` queries."""
         if not isinstance(self.lambda2, str):
             return self
+        if n_query < QUERIES_A_CLASS * n_classes:
+            return replace(self, lambda2=(0.0,))
         last = min(1.0, 5.0 / n_classes)
         return replace(self, lambda2=(*(value for value in (0.0, 1e-3, 0.1) if value < last), last))
 

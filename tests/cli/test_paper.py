@@ -86,6 +86,10 @@ def test_mistakes(cli, fails, result):
     assert "Cannot tell the dataset from the name 'digits'. Say it with --dataset" in fails("paper", "digits.json")
     cli("evaluate", "mini-resnet18-test.npz", "--tasks", 2, "--way", 3, "--methods", "protonet", "--json", "3way.json")
     assert "No result stands in the paper's tables" in fails("paper", "3way.json")
+    cli(
+        "evaluate", "mini-resnet18-test.npz", "--tasks", 2, "--dirichlet", 2, "--methods", "fs-tmmc", "--json", "d.json"
+    )
+    assert "15 queries of every class" in fails("paper", "d.json")
     Path("other.json").write_text("{}")
     assert "other.json is not a result file of `marginshot evaluate`" in fails("paper", "other.json")
     assert "No such file or directory: missing.json" in fails("paper", "missing.json")

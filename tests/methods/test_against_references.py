@@ -180,3 +180,16 @@ def test_baseline_minimises_the_penalised_cross_entropy(batch, n_way):
         else:
             regression = LogisticRegression(C=1 / (0.01 * len(y)), tol=1e-8, max_iter=10_000).fit(s, y)
         assert_allclose(actual[t], regression.predict_proba(q), atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["protonet", "simpleshot-un"])
+def test_a_common_offset_changes_no_distance(name):
+    rng = np.random.default_rng(0)
+    centres = rng.standard_normal((5, 64))
+    support, query = (centres.repeat(n, axis=0) + rng.standard_normal((5 * n, 64)) for n in (5, 15))
+    labels = np.arange(5).repeat(5)[None]
+    far = [x[None].astype(np.float32) + np.float32(3000) for x in (support, query)]
+    near = [x - np.float32(3000) for x in far]
+    method = get_method(name)
+    answers = [method.predict_scores(s, labels, q).argmax(axis=2) for s, q in (far, near)]
+    assert_array_equal(*answers)
