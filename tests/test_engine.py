@@ -422,6 +422,12 @@ def test_queries_that_say_nothing_cost_next_to_nothing(between, n_features, shot
     assert accuracy(truth, *task, **PRESETS["auto"]) >= accuracy(truth, *task, lambda2=(0,)) - 0.05
 
 
+@pytest.mark.parametrize(("between", "shot"), [(0.5, 1), (0.35, 5)])
+def test_few_queries_of_few_classes_tell_which_are_present(between, shot):
+    *task, truth = ten_classes(between, 100, shot, [9, 9] + [0] * 8)
+    assert accuracy(truth, *task, **PRESETS["auto"]) >= accuracy(truth, *task, lambda2=(0,)) + 0.2
+
+
 @pytest.mark.parametrize("n_query", [1, 3, 7, 12])
 def test_few_queries_are_answered_as_by_the_classifier(n_query):
     *task, _ = ten_classes(0.8, 30, 2, [n_query] + [0] * 9)

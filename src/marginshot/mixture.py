@@ -17,7 +17,8 @@ The class shares are given, or one of three hypotheses is chosen by its evidence
 equally large, or any division of the queries among them is as likely as any other, or some classes have no queries at
 all. A centre made of few rows fits these too well, the more so the more dimensions there are; so the evidence takes a
 quarter of the variance with each row left out of the centre it is compared with, and where neither queries nor labelled
-rows show clusters, or queries are fewer than two a class, shares stay equal and the mixture says nothing.
+rows show clusters, shares stay equal and the mixture says nothing; nor does it where queries are fewer than two a
+class, unless it finds nearly all of them in a few.
 
 Clusters may have nothing to do with the classes. Where these have several labels, each labelled row is left out of its
 centre, and looked for by the nearest; a mixture that places fewer of them rightly than the means of the support do is
@@ -34,7 +35,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, log_softmax, softmax
+from scipy.special import entr, gammaln, log_softmax, softmax
 
 from marginshot.settings import QUERIES_A_CLASS
 
@@ -68,6 +69,9 @@ LEAST_COUNT = 1e-3
 STARTS_OF_AN_ABSENT = 2.0
 # Beyond so many classes some may be absent. Of fewer, a wrong guess with one label a class costs more than it wins.
 MANY_CLASSES = 5
+# Queries that the classes found must have, each and on average, where all classes together have fewer than
+# `QUERIES_A_CLASS`: a division of so few is a guess, unless it is into few parts.
+QUERIES_OF_FOUND_CLASSES = 4.0
 # Labelled rows, and their share, by which means of the support may be ahead before a mixture is not believed at all.
 MISPLACED, MISPLACED_SHARE = 2.0, 0.02
 
@@ -154,13 +158,12 @@ def fit_mixture(
     found, evidence, clustered = task.alternate(_keep_to(kept), task.unanswered)
     silent = replace(found, trust=np.zeros_like(found.trust))
     m, clustered = task.n_query, clustered | task.labels_are_clustered()
-    enough = m >= QUERIES_A_CLASS * n_classes
     evidence = evidence + n_classes * gammaln(m / n_classes + 1.0) - gammaln(m + 1.0)
     in_dimensions = (task.dimensions / DIMENSIONS_OF_A_NAT) ** 1.5
     behind = np.maximum(lead, in_dimensions) * (n_classes - 1)
     worth_of_absent = STARTS_OF_AN_ABSENT * np.maximum(HEAD_START, in_dimensions)
     unequal = np.zeros(task.class_shape[:-1], dtype=bool)
-    for phantom, start in task.unequal_hypotheses() if enough and shares is None else ():
+    for phantom, start in task.unequal_hypotheses() if m and shares is None else ():
         some_present = phantom == OF_CLASSES_PRESENT
         if some_present and not unequal.any():
             break
@@ -171,8 +174,14 @@ def fit_mixture(
         better = (evidence_of_free > evidence) & (unequal | (not some_present))
         found, evidence = _choose(better, free, found), np.where(better, evidence_of_free, evidence)
         unequal, clustered = unequal | better, clustered | seen
-    believed = _choose(clustered & enough, found, silent).believed()
+    believed = _choose(clustered & _are_enough(m, found.shares), found, silent).believed()
     return believed if shares is None else replace(believed, shares=kept)
+
+
+def _are_enough(n_query: int, shares: Array) -> NDArray[np.bool_]:
+    """Whether so many queries tell anything, divided by ``shares`` (..., N), as good as exp H equal ones."""
+    of_all = n_query >= QUERIES_A_CLASS * shares.shape[-1]
+    return np.asarray(of_all | (n_query >= QUERIES_OF_FOUND_CLASSES * np.exp(entr(shares).sum(axis=-1))))
 
 
 def _evidence_of_division(counts: Array) -> Array:

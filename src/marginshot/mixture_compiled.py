@@ -31,6 +31,7 @@ from marginshot.mixture import (
     MOST_LEFT_OUT,
     OF_ANY_DIVISION,
     OF_CLASSES_PRESENT,
+    QUERIES_OF_FOUND_CLASSES,
     SHARE_STEPS,
     SHARPENING,
     STARTS_OF_AN_ABSENT,
@@ -361,6 +362,15 @@ def _evidence_of_counts(shares: Array, n_query: int, lead: float, dimensions: fl
     return value - math.log(n_classes) - choices - divisions + worth
 
 
+@leaf
+def _are_enough(n_query: int, shares: Array) -> bool:
+    entropy = 0.0
+    for share in shares:
+        if share > 0.0:
+            entropy -= share * math.log(share)
+    return n_query >= min(QUERIES_A_CLASS * shares.shape[0], QUERIES_OF_FOUND_CLASSES * math.exp(entropy))
+
+
 @entry_point
 def fit_mixtures(
     grams: NDArray[np.float32],
@@ -382,8 +392,7 @@ def fit_mixtures(
     """
     n_classes, n_query = found.shape[1], grams.shape[1] - labels.shape[1]
     nothing, answers = np.empty(0), np.empty((n_classes, n_query))
-    enough = n_query >= QUERIES_A_CLASS * n_classes
-    n_unequal = 0 if not enough or not estimate else 3 if n_classes > MANY_CLASSES else 2
+    n_unequal = 0 if n_query == 0 or not estimate else 3 if n_classes > MANY_CLASSES else 2
     equal_logits, equal_found = np.empty(logits.shape[1:]), np.empty(n_classes)
     other_logits, other_found = np.empty(logits.shape[1:]), np.empty(n_classes)
     for task in range(grams.shape[0]):
@@ -413,7 +422,7 @@ def fit_mixtures(
                 logits[task], found[task], within[task], evidence = other_logits, other_found, other_within, other
                 unequal, trust = True, other_trust
         clustered = clustered or _labels_are_clustered(gram, known, means)
-        if not (enough and clustered):
+        if not (clustered and _are_enough(n_query, found[task])):
             logits[task], found[task], within[task], trust = equal_logits, equal_found, equal_within, 0.0
         logits[task] *= trust
         found[task] = trust * found[task] + (1.0 - trust) / n_classes if estimate else shares[task]

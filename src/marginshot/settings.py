@@ -15,7 +15,7 @@ Prior = str | ArrayLike | None
 
 KERNELS = ("linear", "rbf", "poly", "precomputed")
 CALIBRATIONS = ("platt", "softmax", "mixture", "graph")
-# With fewer queries there is nothing to be learned from them: where the preset `auto` answers as FS-MMC does.
+# With fewer queries their term moves no plane of ``lambda2="auto"``, and a mixture must find them in few classes.
 QUERIES_A_CLASS = 2
 PAPER_LAMBDA2 = (0.0, 1e-5, 1e-3, 0.1, 1.0)
 
