@@ -211,3 +211,31 @@ def test_one_class_may_have_nearly_all_queries():
 def test_within_is_small_where_clusters_are_far_apart():
     near, far = (answers(*clusters([15] * 3, spread=spread)[:2], None, 3)[1].within for spread in (0.5, 0.05))
     assert far < 0.5 * near
+
+
+def test_given_shares_are_kept_to_where_nothing_is_clustered():
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((40, 200))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    labels = np.arange(4)
+    assert fit_mixture(rows @ rows.T, labels, None, 4).trust == 0
+    shares = np.array([0.4, 0.3, 0.2, 0.1])
+    posteriors, mixture = answers(rows, labels, shares, 4)
+    assert mixture.trust == 1
+    assert_allclose(posteriors[4:].mean(axis=0), shares, atol=0.02)
+
+
+def test_a_sample_of_the_queries_is_enough_where_they_are():
+    rows, labels, _ = clusters([1] * 8, shots=2)
+    assert fit_mixture(rows @ rows.T, labels, None, 8).trust == 0
+    assert fit_mixture(rows @ rows.T, labels, None, 8, n_query=1_000).trust > 0
+
+
+def test_a_task_of_a_batch_is_as_if_alone():
+    tasks = [clusters(counts, shots=1, seed=seed) for seed, counts in enumerate([[4] * 6, [24] + [0] * 5] * 4)]
+    grams, labels = np.stack([rows @ rows.T for rows, _, _ in tasks]), np.stack([task[1] for task in tasks])
+    together = fit_mixture(grams, labels, None, 6, 1.0)
+    for i, gram in enumerate(grams):
+        alone = fit_mixture(gram, labels[i], None, 6, 1.0)
+        assert_allclose(together.coef[i], alone.coef, atol=1e-9)
+        assert_allclose(together.shares[i], alone.shares, atol=1e-9)

@@ -211,7 +211,9 @@ def _solve_chunk(
         lead = head_start(settings)
         all_logits, task_shares, within = _fit_mixtures(source, labels, hints, task_shares, estimate, lead)
         if answers_elsewhere(settings, n_classes):
+            speaks = all_logits.any(axis=(1, 2), keepdims=True)
             all_logits, _, within = _fit_mixtures(grams, labels, hints, task_shares, False, 0.0)
+            all_logits *= speaks
         logits = all_logits[:, n_support:]
     margins, norms = _follow_paths(grams, labels, offsets(settings.prior, task_shares), settings)
     calibration = _calibrate(settings.calibration, margins, labels, within, graph_weight)

@@ -291,6 +291,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
                 settings,
                 hints[queries],
                 None if averaged is None else averaged(order[chosen]),
+                len(query),
             )
             mixture = mixture.over_rows(chosen, len(ordered))
             shares = mixture.shares

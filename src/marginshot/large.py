@@ -387,7 +387,8 @@ class _Problem:
         hints = None if self._hints is None else self._hints[queries]
         chosen = np.concatenate((self._known.index[positions], queries))
         averaged = None if self._averaged is None else self._averaged(chosen)
-        mixture = find_mixture(gram, self._known.labels[positions], shares, self._settings, hints, averaged)
+        n_query = self._table.shape[0] - len(self._known.index)
+        mixture = find_mixture(gram, self._known.labels[positions], shares, self._settings, hints, averaged, n_query)
         return replace(mixture, coef=rows.T @ mixture.coef)
 
     def _margins(self, block: Rows, planes: Array, intercept: Array) -> Array:

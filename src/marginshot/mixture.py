@@ -124,6 +124,7 @@ def fit_mixture(
     n_classes: int,
     lead: float = 0.0,
     hints: Array | None = None,
+    n_query: int | None = None,
 ) -> Mixture:
     """The mixture of a task, or of each task of a batch.
 
@@ -145,6 +146,8 @@ def fit_mixture(
         Head start of equal shares, for each share that the others leave free; longer in many dimensions.
     hints : ndarray of shape (..., m, N), optional
         Logits that the queries' classes have beforehand. The mixture's own do not hold them.
+    n_query : int, optional
+        Queries of the task, where ``gram`` holds a sample of them; by default m.
 
     Examples
     --------
@@ -154,16 +157,18 @@ def fit_mixture(
     array([0.8, 0.2])
     """
     task = _Task(gram, labels, n_classes, hints)
-    kept = np.broadcast_to(1.0 / n_classes if shares is None else shares, task.class_shape)
-    found, evidence, clustered = task.alternate(_keep_to(kept), task.unanswered)
-    silent = replace(found, trust=np.zeros_like(found.trust))
-    m, clustered = task.n_query, clustered | task.labels_are_clustered()
+    if shares is not None:
+        given = np.broadcast_to(shares, task.class_shape)
+        mixture, _, _ = task.alternate(_keep_to(given), task.unanswered)
+        return replace(mixture.believed(), shares=given)
+    equal, evidence, clustered = task.alternate(_keep_to(np.full(task.class_shape, 1.0 / n_classes)), task.unanswered)
+    m, found, clustered = task.n_query, equal, clustered | task.labels_are_clustered()
     evidence = evidence + n_classes * gammaln(m / n_classes + 1.0) - gammaln(m + 1.0)
     in_dimensions = (task.dimensions / DIMENSIONS_OF_A_NAT) ** 1.5
     behind = np.maximum(lead, in_dimensions) * (n_classes - 1)
     worth_of_absent = STARTS_OF_AN_ABSENT * np.maximum(HEAD_START, in_dimensions)
     unequal = np.zeros(task.class_shape[:-1], dtype=bool)
-    for phantom, start in task.unequal_hypotheses() if m and shares is None else ():
+    for phantom, start in task.unequal_hypotheses() if m else ():
         some_present = phantom == OF_CLASSES_PRESENT
         if some_present and not unequal.any():
             break
@@ -171,11 +176,12 @@ def fit_mixture(
         counts = m * free.shares
         of_counts = _evidence_of_present(counts, worth_of_absent) if some_present else _evidence_of_division(counts)
         evidence_of_free = evidence_of_free + of_counts - behind
-        better = (evidence_of_free > evidence) & (unequal | (not some_present))
+        asked = unequal | (not some_present)
+        better = (evidence_of_free > evidence) & asked
         found, evidence = _choose(better, free, found), np.where(better, evidence_of_free, evidence)
-        unequal, clustered = unequal | better, clustered | seen
-    believed = _choose(clustered & _are_enough(m, found.shares), found, silent).believed()
-    return believed if shares is None else replace(believed, shares=kept)
+        unequal, clustered = unequal | better, clustered | (seen & asked)
+    speaks = clustered & _are_enough(m if n_query is None else n_query, found.shares)
+    return _choose(speaks, found, replace(equal, trust=np.zeros_like(equal.trust))).believed()
 
 
 def _are_enough(n_query: int, shares: Array) -> NDArray[np.bool_]:

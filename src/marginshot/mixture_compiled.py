@@ -421,8 +421,8 @@ def fit_mixtures(
             if other > evidence:
                 logits[task], found[task], within[task], evidence = other_logits, other_found, other_within, other
                 unequal, trust = True, other_trust
-        clustered = clustered or _labels_are_clustered(gram, known, means)
-        if not (clustered and _are_enough(n_query, found[task])):
+        clustered = clustered or (estimate and _labels_are_clustered(gram, known, means))
+        if estimate and not (clustered and _are_enough(n_query, found[task])):
             logits[task], found[task], within[task], trust = equal_logits, equal_found, equal_within, 0.0
         logits[task] *= trust
         found[task] = trust * found[task] + (1.0 - trust) / n_classes if estimate else shares[task]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -57,11 +58,12 @@ def find_mixture(
     settings: Settings,
     hints: Array | None = None,
     averaged: NDArray[np.floating] | None = None,
+    n_query: int | None = None,
 ) -> Mixture:
     """The mixture of one task, ``gram`` (M, M) and ``labels`` (n,), with ``shares`` (N,) unless they are estimated.
 
-    ``hints`` (m, N) as in `fit_mixture`. ``averaged`` (M, D) are the rows among which the shares are estimated where
-    `keeps_lengths`.
+    ``hints`` (m, N) and ``n_query`` as in `fit_mixture`. ``averaged`` (M, D) are the rows among which the shares are
+    estimated where `keeps_lengths`.
     """
     n_classes = len(shares)
     if averaged is None:
@@ -70,9 +72,10 @@ def find_mixture(
         averaged = averaged / max(np.abs(averaged).max(initial=0.0), np.finfo(averaged.dtype).tiny)
         source = (averaged @ averaged.T).astype(np.float64)
     given = None if is_estimated(settings.prior) else shares
-    mixture = fit_mixture(source, labels, given, n_classes, head_start(settings), hints)
+    mixture = fit_mixture(source, labels, given, n_classes, head_start(settings), hints, n_query)
     if answers_elsewhere(settings, n_classes):
-        return fit_mixture(gram, labels, mixture.shares, n_classes, hints=hints)
+        answering = fit_mixture(gram, labels, mixture.shares, n_classes, hints=hints)
+        return answering if mixture.trust else replace(answering, trust=mixture.trust).believed()
     return mixture
 
 
