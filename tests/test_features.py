@@ -224,3 +224,14 @@ def test_wrong_folders_are_named(tmp_path):
     (tmp_path / "owl.npy").write_bytes(b"no array")
     with pytest.raises(ValueError, match=r"owl\.npy is not a readable \.npy array"):
         load_features(tmp_path)
+
+
+@pytest.mark.parametrize("label", [np.inf, 1e300, np.nan])
+def test_labels_that_are_no_whole_numbers_are_refused(label):
+    with pytest.raises(ValueError, match="labels must be integers or text; got dtype float64"):
+        make_bank(np.eye(3), [0.0, 1.0, label], "three rows")
+
+
+def test_names_of_any_kind():
+    bank = make_bank(np.eye(2), [0, 1], "two", classes={b"ant": 1, "bee": 2}.keys(), items=np.array([b"a", b"b"]))
+    assert (bank.classes, bank.items) == (("ant", "bee"), ("a", "b"))

@@ -73,7 +73,8 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
     coef0 : float, default=1
         Constant of "poly".
     n_neighbors : int, default=0
-        Average each row with this many nearest neighbours before the planes are fitted; see `marginshot.neighbours`.
+        Average each row with this many nearest neighbours before the planes are fitted, with fewer or none where rows
+        are few; see `marginshot.neighbours`.
     calibration : {"platt", "softmax", "mixture", "graph"}, default="platt"
         How margins become probabilities: Platt scaling on the labelled rows; a softmax of log2(n_classes) · f; jointly
         with a mixture of class clusters; or with this and labels spread over the graph of neighbours. See

@@ -8,7 +8,7 @@ import os
 import pickle
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -165,7 +165,7 @@ def make_bank(
     labels = np.asarray(labels)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
-    if labels.dtype.kind == "f" and np.array_equal(labels, np.floor(labels)):
+    if labels.dtype.kind == "f" and np.all((labels == np.floor(labels)) & (np.abs(labels) < 2**53)):
         labels = labels.astype(np.int64)
     if labels.ndim != 1 or len(labels) != len(X):
         raise ValueError(
@@ -174,12 +174,18 @@ def make_bank(
     if classes is None:
         y, names = _index_labels(labels, source)
     else:
-        names = tuple(str(name) for name in np.atleast_1d(np.asarray(classes)))
+        names = _as_texts(classes)
         y = _check_indices(labels, names, source)
-    items = None if items is None else np.atleast_1d(np.asarray(items)).tolist()
-    if items is not None and len(items) != len(X):
-        raise ValueError(f"{source}: {len(X)} rows of features need as many items; got {len(items)}.")
-    return FeatureBank(X, y, names, source, None if items is None else tuple(str(item) for item in items))
+    if items is not None:
+        items = _as_texts(items)
+        if len(items) != len(X):
+            raise ValueError(f"{source}: {len(X)} rows of features need as many items; got {len(items)}.")
+    return FeatureBank(X, y, names, source, items)
+
+
+def _as_texts(names: Iterable[Any]) -> tuple[str, ...]:
+    values = names.reshape(-1).tolist() if isinstance(names, np.ndarray) else names  # an array may be of one name
+    return tuple(name.decode() if isinstance(name, bytes) else str(name) for name in values)
 
 
 def _check_embeddings(X: Any, source: str) -> NDArray[np.float32]:
@@ -204,8 +210,7 @@ def _index_labels(labels: NDArray[Any], source: str) -> tuple[NDArray[np.int64],
     if labels.dtype.kind not in "iubUS":
         raise ValueError(f"{source}: labels must be integers or text; got dtype {labels.dtype}.")
     values, y = np.unique(labels, return_inverse=True)
-    names = tuple(value.decode() if isinstance(value, bytes) else str(value) for value in values.tolist())
-    return y.astype(np.int64), names
+    return y.astype(np.int64), _as_texts(values)
 
 
 def check_names_differ(classes: Sequence[str], source: str) -> None:

@@ -45,7 +45,7 @@ def fit_rows(transformer: Any, X: NDArray[np.floating], codes: NDArray[np.int64]
         if transformer.power != 1.0 and differ_in_length(X):
             warnings.warn(
                 f"The {len(X):,} rows differ more in their lengths than in their directions, and {transformer} drops "
-                'the lengths; standardise the features, or set feature_transform="cl2n".',
+                "the lengths; standardise the features first.",
                 stacklevel=3,
             )
         return transformer.fit_unit_rows(X, codes)

@@ -42,7 +42,8 @@ class Settings:
         Weight of the squared norm of f (λ1).
     lambda2 : sequence of float or "auto", default=(0, 1e-5, 1e-3, 0.1, 1)
         The growing weights of the query term (λ2). ``(0,)`` gives FS-MMC, which ignores the queries; "auto" ends at
-        min(1, 5/N): with many classes each holds few of the queries, and their term steps back.
+        min(1, 5/N): with many classes each holds few of the queries, and their term steps back, and is 0 with fewer
+        than two queries a class.
     gamma1 : float, default=20
         Sharpness of the smoothed hinge (γ1).
     gamma2 : float, default=2
@@ -60,8 +61,8 @@ class Settings:
     coef0 : float, default=1
         Constant of "poly".
     n_neighbors : int, default=0
-        Neighbours each row is averaged with before the planes are fitted; 0 leaves the rows alone. See
-        `marginshot.neighbours`. Needs the transform "cl2n", "power" or "discriminant".
+        Neighbours each row is averaged with before the planes are fitted, fewer where rows are few; 0 leaves the rows
+        alone. See `marginshot.neighbours`. Needs the transform "cl2n", "power" or "discriminant".
     calibration : {"platt", "softmax", "mixture", "graph"}, default="platt"
         How scores become probabilities: Platt scaling on the support; a softmax of log2(N) · f; or a softmax of f and
         the logits of a mixture together, which answers all classes jointly; or of these and of labels spread over the

@@ -85,7 +85,7 @@ class TaskSettings:
 
 @dataclass(frozen=True)
 class TaskBatch:
-    """Some consecutive tasks as arrays.
+    """Some consecutive tasks as arrays, which are read-only: what one method changed the next would see.
 
     Parameters
     ----------
@@ -107,6 +107,10 @@ class TaskBatch:
     support_rows: Ints
     query_rows: Ints
     redrawn: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        for array in vars(self).values():
+            array.flags.writeable = False
 
 
 class TaskSampler:

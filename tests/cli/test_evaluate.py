@@ -358,10 +358,18 @@ def test_results_that_share_a_stem_keep_their_tasks(cli):
 def test_a_config_table_that_is_no_method(fails):
     Path("c.toml").write_text("[methods.fs-tmc]\nlambda1 = 0.1\n")
     told = fails("evaluate", "digits", "--tasks", 10, "--methods", "fs-tmmc", "--config", "c.toml")
-    assert "[methods.fs-tmc] is none of the methods asked for" in told
+    assert "[methods.fs-tmc] is none of the methods, nor does it say" in told
 
 
-@pytest.mark.parametrize("table", ["[methods.x]\nmethod = 1", "[methods.simpleshot]\ncentre = {a = 1}"])
+def test_a_config_table_of_a_misspelt_method(fails):
+    Path("c.toml").write_text('[methods.mine]\nmethod = "fs-tmcc"\n')
+    told = fails("evaluate", "digits", "--tasks", 10, "--methods", "fs-tmmc", "--config", "c.toml")
+    assert "Unknown method 'fs-tmcc'; did you mean 'fs-tmmc'?" in told
+
+
+@pytest.mark.parametrize(
+    "table", ["[methods.x]\nmethod = 1", "[methods.y]\nmethod = {a = 1}", "[methods.simpleshot]\ncentre = {a = 1}"]
+)
 def test_settings_of_a_wrong_kind(fails, table):
     Path("c.toml").write_text(table)
     name = table.partition("]")[0].removeprefix("[methods.")
@@ -377,4 +385,14 @@ def test_damaged_results_are_named(cli, fails):
     command = ("evaluate", "digits", "--tasks", 10, "--methods", "protonet", "--json", "r.json")
     assert cli(*command).code == 0
     Path("r.tasks.npz").write_bytes(Path("r.tasks.npz").read_bytes()[:50])
+    assert "r.json, or the file beside it, is damaged" in fails(*command, "--resume")
+
+
+def test_results_damaged_in_the_middle_are_named(cli, fails):
+    command = ("evaluate", "digits", "--tasks", 500, "--methods", "protonet", "--json", "r.json")
+    assert cli(*command).code == 0
+    content = bytearray(Path("r.tasks.npz").read_bytes())
+    middle = len(content) // 2
+    content[middle - 50 : middle + 50] = bytes(100)
+    Path("r.tasks.npz").write_bytes(content)
     assert "r.json, or the file beside it, is damaged" in fails(*command, "--resume")

@@ -26,25 +26,49 @@ def test_a_method_of_ones_own(cli):
     assert "Nearest row" in run.out
 
 
+def write_method(body):
+    """mine.py, whose method works out its scores by ``body``."""
+    text = [
+        "from marginshot.methods.base import register",
+        "class Mine:",
+        "    name, title, reference, transductive = 'mine', 'Mine', '', False",
+        "    def predict_scores(self, support, labels, query):",
+        f"        {body}",
+        "        return scores",
+        "    def probabilities(self, scores):",
+        "        return None",
+        "register(Mine)",
+    ]
+    if body.startswith("import"):
+        text.insert(-1, body)
+    if body == "def probabilities":
+        text[4:8] = ["        return query"]
+    Path("mine.py").write_text("\n".join(text))
+
+
+def test_a_run_is_not_continued_with_a_changed_method(cli, fails):
+    command = ("evaluate", "digits", "--tasks", 10, "--methods", "mine", "--plugin", "mine.py", "--json", "r.json")
+    write_method("scores = query[:, :, :5]")
+    assert cli(*command).code == 0
+    METHODS.pop("mine")
+    assert "r.json is already complete" in cli(*command, "--resume").err
+    METHODS.pop("mine")
+    write_method("scores = -query[:, :, :5]")
+    assert "r.json is the finished result of another run" in fails(*command, "--resume")
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
         ("import no_such_module", "stopped with ModuleNotFoundError: No module named 'no_such_module'"),
         ("scores = [[0.0]]", "must give scores of shape (tasks, queries, classes), (10, 75, 5) here; got (1, 1)"),
         ("scores = query[:, :, 0]", "got (10, 75)"),
-        ("query -= 1.0; scores = query", "read-only"),
+        ("query -= 1.0; scores = query", "Method 'mine': output array is read-only"),
+        ("labels[:] = labels[:, ::-1]; scores = query", "Method 'mine': assignment destination is read-only"),
+        ("def probabilities", "stopped with TypeError: Mine is no method yet: it lacks probabilities"),
     ],
 )
 def test_what_is_wrong_with_it_is_told(fails, body, message):
-    Path("mine.py").write_text(
-        "from marginshot.methods.base import register\n"
-        "class Mine:\n"
-        "    name, title, reference, transductive = 'mine', 'Mine', '', False\n"
-        "    def predict_scores(self, support, labels, query):\n"
-        f"        {body}\n"
-        "        return scores\n"
-        "    def probabilities(self, scores):\n"
-        "        return None\n" + ("import no_such_module\n" if "no_such" in body else "") + "register(Mine)\n"
-    )
+    write_method(body)
     told = fails("evaluate", "digits", "--tasks", 10, "--methods", "mine", "--plugin", "mine.py")
     assert message in " ".join(told.split())

@@ -94,12 +94,13 @@ def parse_methods(names: str, config: Path | None) -> dict[str, Method]:
         raise typer.BadParameter("no method given. See `marginshot methods`.", param_hint="--methods")
     if wanted == ["all"]:
         wanted = [*sort_methods(METHODS), *(name for name in tables if name not in METHODS)]
-    lost = [name for name, table in tables.items() if not {name, table.get("method")} & {*wanted, *METHODS}]
-    if lost:
-        raise ValueError(
-            f"[methods.{lost[0]}] is none of the methods asked for, nor does it say of which it is a variant "
-            '(method = "..."). Correct its name.'
-        )
+    for name, table in tables.items():
+        if "method" not in table and name not in METHODS:
+            raise ValueError(
+                f"[methods.{name}] is none of the methods, nor does it say of which it is a variant "
+                '(method = "..."). Correct its name, or give the file of that method with --plugin.'
+            )
+        get_method(table.get("method", name))
     methods = {}
     for label in dict.fromkeys(wanted):
         settings = dict(tables.get(label, {}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -115,7 +116,7 @@ class Checkpoint:
                 stored = json.loads(str(arrays["marginshot-output"]))
                 n_blocks = sum(name.startswith("done_") for name in arrays.files)
                 blocks = [BlockProgress(**{name: arrays[f"{name}_{i}"] for name in _ARRAYS}) for i in range(n_blocks)]
-        except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
+        except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
             raise ValueError(
                 f"{self.path.name} is damaged, so that its run cannot be continued. Start over with --force."
             ) from error

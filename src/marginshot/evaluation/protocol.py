@@ -17,7 +17,7 @@ from marginshot.evaluation.checkpoint import BlockProgress, Checkpoint
 from marginshot.evaluation.results import Evaluation
 from marginshot.evaluation.run import Run
 from marginshot.evaluation.summary import summarise
-from marginshot.evaluation.workers import Job, Outcome, recorded_warnings, run_job, warm_up
+from marginshot.evaluation.workers import Job, Outcome, predict, recorded_warnings, run_job, warm_up
 from marginshot.tasks import TaskSampler
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _job_size(sampler: TaskSampler, methods: Mapping[str, Method]) -> int:
         warm_up(method, batch)
         started = time.perf_counter()
         with recorded_warnings():
-            method.predict_scores(batch.support, batch.support_labels, batch.query)
+            predict(method, batch)
         seconds += (time.perf_counter() - started) / 2
     bytes_per_task = (batch.support.nbytes + batch.query.nbytes) / 2
     return max(1, min(_JOB_TASKS, int(_JOB_SECONDS / seconds), int(_JOB_BYTES / bytes_per_task)))

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
@@ -195,7 +196,7 @@ class Evaluation:
             )
         try:
             return cls._from_json(content, target)
-        except (KeyError, TypeError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        except (KeyError, TypeError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
             raise ValueError(f"{target.name}, or the file beside it, is damaged ({error!r}).") from error
 
     @classmethod

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import signal
+import sys
 import threading
 import time
 import warnings
@@ -12,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,11 +30,22 @@ if TYPE_CHECKING:
 
 
 def describe_method(method: Method) -> dict[str, Any]:
-    """Name and settings of a method as JSON types; a method that is no dataclass has no settings."""
-    if not is_dataclass(method):
-        return {"method": method.name}
-    settings = {item.name: _plain(getattr(method, item.name)) for item in fields(method)}
-    return {"method": method.name, **settings}
+    """Name and settings of a method as JSON types, and the hash of the file of one that is not ours.
+
+    A method that is no dataclass has no settings.
+    """
+    settings = (
+        {item.name: _plain(getattr(method, item.name)) for item in fields(method)} if is_dataclass(method) else {}
+    )
+    return {"method": method.name, **settings, **_identify_plugin(type(method).__module__)}
+
+
+def _identify_plugin(module: str) -> dict[str, str]:
+    """A run is not continued after the user changed the method."""
+    file = getattr(sys.modules[module], "__file__", None)
+    if module.partition(".")[0] == "marginshot" or file is None:
+        return {}
+    return {"sha256": hashlib.sha256(Path(file).read_bytes()).hexdigest()}
 
 
 def _plain(value: Any) -> Any:
@@ -71,13 +85,21 @@ class Outcome:
 _warm: set[tuple[str, tuple[int, ...]]] = set()
 
 
+def predict(method: Method, batch: TaskBatch, stop: int | None = None) -> NDArray[np.float64]:
+    """Scores of the first ``stop`` tasks; an error of a method says whose it is."""
+    try:
+        return method.predict_scores(batch.support[:stop], batch.support_labels[:stop], batch.query[:stop])
+    except ValueError as error:
+        raise ValueError(f"Method {method.name!r}: {error}") from error
+
+
 def warm_up(method: Method, batch: TaskBatch) -> None:
     """Let a method compile or load what it needs, once per process and shape, so that it is not timed."""
     key = (repr(method), batch.support.shape[1:] + batch.query.shape[1:])
     if key not in _warm:
         # What it warns of here it will warn of again when it counts.
         with recorded_warnings():
-            method.predict_scores(batch.support[:1], batch.support_labels[:1], batch.query[:1])
+            predict(method, batch, 1)
         _warm.add(key)
 
 
@@ -120,14 +142,12 @@ def _settle_worker() -> None:
 
 def _score_tasks(job: Job) -> Outcome:
     batch = job.sampler.batch(job.start, job.stop)
-    # What one method changed in place the next would see.
-    batch.support.flags.writeable = batch.query.flags.writeable = False
     accuracy, seconds, reliability = [], [], []
     for label, method in job.methods.items():
         warm_up(method, batch)
         # The thread's own time: neither other workers nor other programs count, nor what is compiled only now.
         started = time.thread_time() - seconds_compiling()
-        scores = method.predict_scores(batch.support, batch.support_labels, batch.query)
+        scores = predict(method, batch)
         seconds.append(time.thread_time() - seconds_compiling() - started)
         shape = (*batch.query_labels.shape, job.sampler.settings.n_way)
         if np.shape(scores) != shape:

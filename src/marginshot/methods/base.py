@@ -62,12 +62,16 @@ class Method(Protocol):
 
 
 METHODS: dict[str, type[Method]] = {}
+_PARTS = ("name", "title", "reference", "transductive", "predict_scores", "probabilities")
 
 _MethodClass = TypeVar("_MethodClass", bound=type[Method])
 
 
 def register(method: _MethodClass) -> _MethodClass:
     """Enter a method into the table under its name."""
+    missing = [name for name in _PARTS if not hasattr(method, name)]
+    if missing:
+        raise TypeError(f"{method.__name__} is no method yet: it lacks {', '.join(missing)}; see {Method.__name__}.")
     if method.name in METHODS:
         raise ValueError(f"Two methods are named {method.name!r}: {METHODS[method.name].__name__}, {method.__name__}.")
     METHODS[method.name] = method
