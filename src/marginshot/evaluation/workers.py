@@ -34,18 +34,17 @@ def describe_method(method: Method) -> dict[str, Any]:
 
     A method that is no dataclass has no settings.
     """
-    settings = (
-        {item.name: _plain(getattr(method, item.name)) for item in fields(method)} if is_dataclass(method) else {}
-    )
+    names = [item.name for item in fields(method)] if is_dataclass(method) else list[str]()
+    settings = {name: _plain(getattr(method, name)) for name in names}
     return {"method": method.name, **settings, **_identify_plugin(type(method).__module__)}
 
 
 def _identify_plugin(module: str) -> dict[str, str]:
     """A run is not continued after the user changed the method."""
-    file = getattr(sys.modules[module], "__file__", None)
-    if module.partition(".")[0] == "marginshot" or file is None:
+    file = Path(getattr(sys.modules[module], "__file__", None) or "")
+    if module.partition(".")[0] == "marginshot" or not file.is_file():
         return {}
-    return {"sha256": hashlib.sha256(Path(file).read_bytes()).hexdigest()}
+    return {"sha256": hashlib.sha256(file.read_bytes()).hexdigest()}
 
 
 def _plain(value: Any) -> Any:
