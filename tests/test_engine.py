@@ -414,6 +414,7 @@ def ten_classes(between, n_features, shot, query_counts, seed=0):
     ("between", "n_features", "shot", "query_counts"),
     [
         (0.35, 100, 1, [1] * 10),  # no clusters among so few
+        (0.2, 100, 1, [15] * 10),  # classes that overlap: neighbours make clusters that are none
         (0.15, 500, 10, [15, 15] + [0] * 8),  # classes that overlap, most of them absent
     ],
 )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.mixture import HEAD_START, Mixture, fit_mixture
+from marginshot.mixture import FEW_CLASSES, HEAD_START, Mixture, fit_mixture
 from marginshot.neighbours import neighbour_weight, neighbours_in_task, smooth_grams, unit_grams
 from marginshot.priors import is_estimated
 from marginshot.settings import Settings
@@ -21,7 +21,6 @@ Array = NDArray[np.float64]
 # Where only the shares are asked for, equal ones have a longer head start: planes that believe in them answer unequal
 # ones fairly well.
 HEAD_START_OF_SHARES_ALONE = 6.0
-FEW_CLASSES = 4  # up to which shares are estimated among rows of their own lengths
 NEIGHBOURS = 8  # that rows are averaged with before their shares are estimated
 
 
