@@ -39,7 +39,7 @@ def test_equal_classes_are_found_equal(seed):
 
 def test_in_many_dimensions_equal_shares_have_a_longer_head_start(monkeypatch):
     """Overlapping balls of 200 dimensions: wrong divisions of equal classes seem sure without it, the guard aside."""
-    monkeypatch.setattr("marginshot.mixture.EXPLAINED_OF_QUERIES", 0.03)
+    monkeypatch.setattr("marginshot.mixture.EXPLAINED_UNCHECKED", 0.03)
 
     def misjudged():
         errors = []

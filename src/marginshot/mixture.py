@@ -54,9 +54,11 @@ LEAST_LOGIT = -40.0  # of a query beside that of its likeliest class: nothing is
 CENTRE_PRIOR = 1.0  # rows at the task's mean that every centre holds
 LEFT_OUT = 0.25  # weight of the variance with rows left out of their centres, beside that of the variance as found
 # Variance that classes must explain to be clusters: of queries left out of their centres, and of labelled rows, of
-# which there are fewer. Few classes explain less, for one may hold nearly all queries.
-EXPLAINED_OF_QUERIES, EXPLAINED_BY_FEW, EXPLAINED_OF_SUPPORT = 0.08, 0.03, 0.1
-FEW_CLASSES = 4
+# which there are fewer.
+EXPLAINED_OF_QUERIES, EXPLAINED_OF_SUPPORT = 0.03, 0.1
+# The former where no class has a second label that could contradict: averaging with neighbours makes clusters of
+# anything. Not with few classes: one may hold nearly all queries, and then they explain as little.
+EXPLAINED_UNCHECKED, FEW_CLASSES = 0.08, 4
 HINTS_IN_EVIDENCE = 0.5  # weight of the hints when hypotheses are compared: neighbours err together
 HEAD_START = 1.0  # of equal shares, in nats for each share that the other hypothesis leaves free
 # One nat in so many dimensions, and more in more: rows are no balls, and many dimensions make a wrong division seem
@@ -334,7 +336,8 @@ class _Task:
     def _are_clustered(self, left_out: Array) -> NDArray[np.bool_]:
         """Whether queries, left out, are nearer to their class than to the task's mean, which is left out as well."""
         to_mean = self.to_mean[..., self.n_support :].sum(axis=-1)
-        explained = EXPLAINED_BY_FEW if self.class_shape[-1] <= FEW_CLASSES else EXPLAINED_OF_QUERIES
+        unchecked = self.n_support <= self.class_shape[-1] and self.class_shape[-1] > FEW_CLASSES
+        explained = EXPLAINED_UNCHECKED if unchecked else EXPLAINED_OF_QUERIES
         return np.asarray(left_out.sum(axis=(-2, -1)) < (1.0 - explained) * to_mean)
 
     def labels_are_clustered(self) -> NDArray[np.bool_]:

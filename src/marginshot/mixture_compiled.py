@@ -15,9 +15,9 @@ from marginshot.kernels.exponentials_compiled import decay
 from marginshot.mixture import (
     CENTRE_PRIOR,
     DIMENSIONS_OF_A_NAT,
-    EXPLAINED_BY_FEW,
     EXPLAINED_OF_QUERIES,
     EXPLAINED_OF_SUPPORT,
+    EXPLAINED_UNCHECKED,
     FEW_CLASSES,
     FIRST_WITHIN,
     HEAD_START,
@@ -155,7 +155,8 @@ def _alternate(
             if answers[c, i] > 0.0:
                 evidence += answers[c, i] * (HINTS_IN_EVIDENCE * hints[c, i] - math.log(answers[c, i]))
     trust = _trust(gram, labels, beta, (sizes, centres, products, _lengths(centres, products)), means)
-    explained = EXPLAINED_BY_FEW if answers.shape[0] <= FEW_CLASSES else EXPLAINED_OF_QUERIES
+    unchecked = n_support <= n_classes and n_classes > FEW_CLASSES
+    explained = EXPLAINED_UNCHECKED if unchecked else EXPLAINED_OF_QUERIES
     return evidence, within, of_queries < (1.0 - explained) * to_mean, trust
 
 
