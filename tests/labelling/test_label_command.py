@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import shutil
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -147,6 +148,17 @@ def test_an_unreadable_file_is_reported_and_skipped(workplace, run):
             "at least two classes; there is only 'green'",
         ),
         (lambda place: shutil.rmtree(place / "photos"), "There is no photos"),
+        (
+            lambda place: (place / "examples" / "red").rename(place / "examples" / " "),
+            "The class folder ' ' in examples has no name but spaces; rename it",
+        ),
+        (
+            lambda place: [
+                shutil.copytree(place / "examples" / "red", place / "examples" / f"caf{accented}")
+                for accented in ("\u00e9", "e\u0301")
+            ],
+            r"the classes 'cafe\u0301' and 'caf\xe9' have one name but for case, spaces or the coding of accents",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence_and_writes_nothing(workplace, run, arrange, message):
@@ -321,6 +333,50 @@ def test_a_file_that_is_no_model(workplace, run):
     code, _, err = run("apply", "model", "photos", "--out", "labelled")
     assert code == 2
     assert "is not a model saved by `marginshot label --save`" in err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("kind", '{"format": "marginshot-labeller-1"}', "a part is missing (kind)"),
+        ("list", "[]", "its format is None"),
+        ("method", "", "compression method"),
+    ],
+)
+def test_a_damaged_model_is_one_sentence(workplace, run, name, content, message):
+    assert run("label", "photos", "--examples", "examples", "--out", "labelled", "--save", "model")[0] == 0
+    with zipfile.ZipFile("model") as whole:
+        held = {entry: whole.read(entry) for entry in whole.namelist()}
+    with zipfile.ZipFile(name, "w") as archive:
+        for entry, data in (held | {"about.json": content.encode()}).items():
+            archive.writestr(entry, data)
+    if name == "method":
+        # The first entry of the directory says that it is packed in a way nobody knows.
+        packed = bytearray(Path(name).read_bytes())
+        packed[archive.start_dir + 10] = 99
+        Path(name).write_bytes(packed)
+    code, _, err = run("apply", name, "photos", "--out", "applied")
+    assert code == 2
+    assert "is not a model saved by `marginshot label --save`" in err
+    assert message in err
+
+
+def test_the_model_is_not_overwritten_by_its_answers(workplace, run):
+    rng = np.random.default_rng(0)
+    np.savez("rows.npz", X=rng.standard_normal((30, 4)), y=np.array(["a", "b", *[""] * 28]))
+    assert run("label", "rows.npz", "--out", "labels.csv", "--save", "model.csv", "--no-gallery")[0] == 0
+    before = Path("model.csv").read_bytes()
+    code, _, err = run("apply", "model.csv", "rows.npz", "--label", "new", "--out", "model.csv", "--force")
+    assert code == 2
+    assert "the output must not be the input" in err
+    assert Path("model.csv").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["nothere", "nothere.csv"])
+def test_examples_that_are_not_there(workplace, run, name):
+    code, _, err = run("label", "photos", "--examples", name, "--out", "labelled")
+    assert code == 2
+    assert f"There is no {name}. Give --examples a folder of class folders, or a table." in " ".join(err.split())
 
 
 TICKETS = [

@@ -47,6 +47,37 @@ def test_a_name_that_is_not_text_is_reported(workplace, run, encoded):
     assert "bad\\udcff.png: has a name that is not UTF-8" in err
 
 
+def test_examples_whose_names_are_not_text_are_named(workplace, run, encoded):
+    red = workplace / "examples" / "red"
+    try:
+        for number in (0, 1):
+            (red / f"example-{number}.png").rename(red / os.fsdecode(b"bad-%d\xff.png" % number))
+    except OSError:
+        pytest.skip("this file system takes UTF-8 names only")
+    code, _, err = run(*LABEL)
+    assert code == 2
+    assert "The class 'red' has no examples left: examples/red/bad-0\\udcff.png has a name that is not UTF-8" in err
+
+
+def test_a_folder_that_cannot_be_searched_stops_before_the_work(workplace, run, encoded, monkeypatch):
+    scan = os.scandir
+
+    def closed(path):
+        if Path(path).name == "day one":
+            raise PermissionError(13, "Permission denied", path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    code, _, err = run(*LABEL)
+    assert code == 2
+    assert "The folder photos/trip/day one cannot be searched for pictures (Permission denied)" in " ".join(err.split())
+    assert not encoded
+
+
+def test_embeddings_of_pictures_read_otherwise_before_are_not_taken():
+    assert PictureEncoder().identity.startswith("picture 2 ")
+
+
 def test_links_to_nowhere_and_in_circles_pipes_and_empty_files(workplace, run, encoded):
     photos = workplace / "photos"
     (photos / "nowhere.png").symlink_to("gone.png")
@@ -120,6 +151,71 @@ def test_interrupted_while_encoding_keeps_what_is_done(workplace, run, encoded, 
     assert batches == [10, 10, 10, 10], "the third batch again, the first two from the cache"
 
 
+@pytest.mark.parametrize("place", ["marginshot.labelling.folders.file_digest", "marginshot.labelling.transfers._copy"])
+def test_interrupted_at_any_time_says_so(workplace, run, encoded, monkeypatch, place):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(place, interrupted)
+    for _ in range(2):  # the second time while it goes on
+        code, _, err = run(*LABEL, "--copy")
+        assert code == 130
+        assert err.strip().splitlines()[-1].startswith("Interrupted. Finished embeddings and files are kept")
+
+
+def test_a_command_without_a_word_of_its_own_is_interrupted_with_one(run, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("marginshot.labelling.store.default_folder", interrupted)
+    assert run("cache") == (130, "", "Interrupted.\n")
+
+
+def arrange_file_above(place):
+    (place / "afile").touch()
+    return ("--out", "afile/labelled")
+
+
+def arrange_link_to_nowhere(place):
+    (place / "labelled").symlink_to("gone")
+    return ("--out", "labelled")
+
+
+def arrange_file_for_a_class(place):
+    (place / "labelled").mkdir()
+    (place / "labelled" / "red").write_text("mine")
+    return ("--out", "labelled", "--copy")
+
+
+def arrange_file_for_an_export(place):
+    (place / "labelled").mkdir()
+    (place / "labelled" / "fiftyone").write_text("mine")
+    return ("--out", "labelled", "--export", "fiftyone")
+
+
+def arrange_model_in_place_of_a_class(place):
+    (place / "labelled").mkdir()
+    return ("--out", place / "labelled", "--save", "labelled/red", "--copy")
+
+
+@pytest.mark.parametrize(
+    ("arrange", "message"),
+    [
+        (arrange_file_above, "afile is a file, or a link to nowhere"),
+        (arrange_link_to_nowhere, "labelled is a file, or a link to nowhere"),
+        (arrange_file_for_a_class, "labelled/red is a file, where the folder of the class 'red' is to be"),
+        (arrange_file_for_an_export, "labelled/fiftyone is a file, or a link to nowhere"),
+        (arrange_model_in_place_of_a_class, "The class 'red' cannot be the name of a folder"),
+    ],
+)
+def test_an_output_that_cannot_be_is_told_before_the_work(workplace, run, encoded, arrange, message):
+    code, _, err = run("label", "photos", "--examples", "examples", *arrange(workplace))
+    assert code == 2
+    assert message in " ".join(err.split())
+    assert len(err.strip().splitlines()) == 1
+    assert not encoded
+
+
 def test_interrupted_while_moving_goes_on_with_the_next_run(workplace, run, encoded, monkeypatch):
     before = {path.name: path.read_bytes() for path in (workplace / "photos").rglob("*.png")}
     move, calls = transfers._move, []
@@ -180,6 +276,37 @@ def test_labels_that_are_missing():
 def test_labels_in_npz_of_any_kind(tmp_path, y):
     np.savez(tmp_path / "rows.npz", X=np.ones((3, 2)), y=y)
     assert read_labels(read_npz(tmp_path / "rows.npz", None).column("y")) == ("0", "", "2")
+
+
+@pytest.mark.parametrize("X", [np.float64(1), np.ones(3), np.ones((3, 2, 2))])
+def test_rows_of_another_shape_in_npz(tmp_path, X):
+    np.savez(tmp_path / "rows.npz", X=X, y=np.array(["a", "b", ""]))
+    with pytest.raises(ValueError, match=r"rows\.npz: X must have shape \(rows, features\); got"):
+        read_npz(tmp_path / "rows.npz", None)
+
+
+def test_names_in_npz_may_be_bytes(tmp_path):
+    held = {"X": np.ones((3, 2)), "y": np.array([0, 1, -1])}
+    np.savez(tmp_path / "rows.npz", **held, classes=np.array([b"yew", "ösp".encode()]), items=[b"a", b"b", b"c"])
+    table = read_npz(tmp_path / "rows.npz", None)
+    assert table.column("item") == ["a", "b", "c"]
+    assert table.column("y") == ["yew", "ösp", ""]
+    np.savez(tmp_path / "latin.npz", **held, items=np.array([b"\xf6", b"b", b"c"]))
+    with pytest.raises(ValueError, match=r"latin\.npz: items is not UTF-8 text"):
+        read_npz(tmp_path / "latin.npz", None)
+
+
+@pytest.mark.parametrize("rows", [[[1.0, 2.0], [3.0, 4.0]], [["a"], ["b", "c"]]])
+def test_a_column_of_lists_holds_no_labels(tmp_path, rows):
+    pq.write_table(pa.table({"label": rows}), tmp_path / "rows.parquet")
+    with pytest.raises(ValueError, match="Every row needs one label; row 1 holds"):
+        read_labels(read_table(tmp_path / "rows.parquet").column("label"))
+
+
+def test_an_embedding_in_a_table_of_text_is_not_printed_whole():
+    with pytest.raises(ValueError, match="lists of numbers") as told:
+        stack_embeddings([str([0.25] * 1_000)], "rows.csv")
+    assert len(str(told.value)) < 150
 
 
 def test_a_label_that_is_infinite_is_one_like_others(tmp_path):

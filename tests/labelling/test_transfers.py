@@ -64,14 +64,139 @@ def test_what_another_command_left_unfinished_is_not_done(workplace, run, folder
     assert not target.exists()
 
 
-def test_a_picture_gone_meanwhile_names_the_way_out(workplace, run):
-    journal, _ = leave_unfinished(workplace, "photos")
+def stop_at(monkeypatch, place):
+    """Ctrl-C while the file of this number is transferred."""
+    whole, calls = transfers._run, []
+
+    def count(*_):
+        calls.append(1)
+        if len(calls) == place:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(transfers, "_run", lambda plan, job, out, _: whole(plan, job, out, count))
+
+
+def test_a_picture_gone_meanwhile_names_the_way_out(workplace, run, monkeypatch):
+    with monkeypatch.context() as patch:
+        stop_at(patch, 2)
+        assert run(*LABEL, "--move")[0] == 130
     (workplace / "photos" / "red-2.png").unlink()
     code, _, err = run(*LABEL, "--move")
     assert code == 2
     assert f"or remove labelled/{transfers.JOURNAL} to leave it" in " ".join(err.split())
-    journal.unlink()
+    (workplace / "labelled" / transfers.JOURNAL).unlink()
+    assert run(*LABEL, "--move", "--force")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "differing"),
+    [
+        (("--reject",), "reject"),
+        (("--save", "model"), "save"),
+        (("--export", "bulk"), "export"),
+        (("--examples", "more"), "examples"),
+    ],
+)
+def test_only_the_same_command_goes_on(workplace, run, draw_picture, monkeypatch, options, differing):
+    draw_picture(workplace / "more" / "red" / "more.png", "red", 901)
+    with monkeypatch.context() as patch:
+        stop_at(patch, 3)
+        assert run(*LABEL, "--copy")[0] == 130
+    code, _, err = run(*LABEL, "--copy", *options)
+    assert code == 2
+    assert f"and all else as it was (differing here: {differing}) to complete that" in " ".join(err.split())
+    assert not (workplace / "model").exists()
+    code, _, err = run(*LABEL, "--copy", "--format", "json")
+    assert code == 0, err
+    assert "that is complete now" in err
+    assert len(pictures(workplace / "labelled")) == 24
+
+
+def test_another_example_in_the_folder_is_another_command(workplace, run, draw_picture, monkeypatch):
+    with monkeypatch.context() as patch:
+        stop_at(patch, 3)
+        assert run(*LABEL, "--move")[0] == 130
+    more = draw_picture(workplace / "examples" / "red" / "more.png", "red", 901)
+    code, _, err = run(*LABEL, "--move")
+    assert code == 2
+    assert "differing here: examples" in " ".join(err.split())
+    more.unlink()
     assert run(*LABEL, "--move")[0] == 0
+
+
+def test_pictures_moved_out_of_the_examples_make_no_other_command(workplace, run, monkeypatch):
+    (workplace / "photos").rename(workplace / "examples" / "unlabelled")
+    for source in ("examples/unlabelled", "examples"):
+        command = ("label", source, "--examples", "examples", "--out", f"out-{Path(source).name}", "--move")
+        with monkeypatch.context() as patch:
+            stop_at(patch, 3)
+            assert run(*command)[0] == 130
+        code, _, err = run(*command)
+        assert code == 0, err
+        for path in pictures(workplace / "out-unlabelled"):
+            path.rename(workplace / "examples" / "unlabelled" / path.name)
+
+
+def test_what_apply_left_unfinished_is_not_for_label(workplace, run, monkeypatch):
+    assert run("label", "photos", "--examples", "examples", "--out", "first", "--save", "model")[0] == 0
+    command = ("apply", "model", "photos", "--out", "labelled", "--no-gallery", "--copy")
+    with monkeypatch.context() as patch:
+        stop_at(patch, 3)
+        assert run(*command)[0] == 130
+    code, _, err = run(*LABEL, "--copy")
+    assert code == 2
+    assert "differing here: command" in " ".join(err.split())
+    code, _, err = run(*command)
+    assert code == 0, err
+    assert len(pictures(workplace / "labelled")) == 24
+
+
+def test_a_picture_left_behind_by_move_is_all_that_the_next_run_does(workplace, run):
+    mine = workplace / "labelled" / "red" / "red-2.png"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    code, _, err = run(*LABEL, "--move", "--export", "bulk")
+    assert code == 2
+    told = " ".join(err.split())
+    assert f"run again, or remove labelled/{transfers.JOURNAL} to leave them there" in told
+    written = {name: (workplace / "labelled" / name).read_bytes() for name in ("labels.csv", "bulk.csv")}
+    code, _, err = run(*LABEL, "--move", "--export", "bulk")
+    assert code == 2
+    assert "complete now" not in err
+    mine.rename(workplace / "mine.png")
+    code, _, err = run(*LABEL, "--move", "--export", "bulk")
+    assert code == 0, err
+    assert {name: (workplace / "labelled" / name).read_bytes() for name in written} == written
+    assert len(pictures(workplace / "labelled")) == 24
+    assert not pictures(workplace / "photos")
+
+
+def test_the_record_of_moved_pictures_is_not_replaced(workplace, run, draw_picture):
+    assert run(*LABEL, "--move")[0] == 0
+    record = (workplace / "labelled" / "labels.csv").read_bytes()
+    new = draw_picture(workplace / "photos" / "new.png", "red", 902)
+    code, _, err = run(*LABEL, "--move")
+    assert code == 2
+    assert "labels.csv lists 24 pictures that are no longer in photos" in " ".join(err.split())
+    assert len(err.strip().splitlines()) == 1
+    assert (workplace / "labelled" / "labels.csv").read_bytes() == record
+    assert new.exists()
+    assert run(*LABEL, "--move", "--force")[0] == 0
+    assert not new.exists()
+
+
+def test_links_among_the_pictures_are_moved_before_what_they_point_to(workplace, run):
+    photos = workplace / "photos"
+    (photos / "z-link.png").symlink_to("red-2.png")
+    (photos / "a-link.png").symlink_to("z-link.png")
+    content = (photos / "red-2.png").read_bytes()
+    code, _, err = run(*LABEL, "--move")
+    assert code == 0, err
+    for name in ("red-2.png", "z-link.png", "a-link.png"):
+        placed = workplace / "labelled" / "red" / name
+        assert placed.read_bytes() == content
+        assert not placed.is_symlink()
+    assert not pictures(photos)
 
 
 def test_exports_list_moved_pictures_where_they_are(workplace, run):
@@ -80,6 +205,16 @@ def test_exports_list_moved_pictures_where_they_are(workplace, run):
     listed = (workplace / "labelled" / "bulk.csv").read_text(encoding="utf-8")
     assert str(workplace / "labelled" / "red" / "red-2.png") in listed
     assert str(workplace / "photos") not in listed
+
+
+def test_exports_list_pictures_that_take_the_place_of_links(workplace, run):
+    assert run(*LABEL, "--link")[0] == 0
+    code, _, err = run(*LABEL, "--move", "--export", "fiftyone", "--export", "label-studio")
+    assert code == 0, err
+    listed = json.loads((workplace / "labelled" / "fiftyone" / "data.json").read_text(encoding="utf-8")).values()
+    assert len(listed) == 24
+    assert all(Path(path).is_file() for path in listed)
+    assert str(workplace / "photos") not in (workplace / "labelled" / "label-studio.json").read_text(encoding="utf-8")
 
 
 def test_answers_that_changed_are_told(workplace, run):
@@ -109,6 +244,28 @@ def test_what_is_written_before_a_stop_is_ours_afterwards(workplace, run, monkey
     assert (workplace / "labelled" / "labels.csv").exists()
     code, _, err = run(*arguments)
     assert code == 0, err
+
+
+@pytest.mark.parametrize("across_disks", [False, True])
+@pytest.mark.parametrize("copied_before", [False, True])
+def test_a_picture_that_cannot_be_removed_is_not_half_moved(workplace, run, monkeypatch, across_disks, copied_before):
+    if copied_before:
+        assert run(*LABEL, "--copy")[0] == 0
+    if across_disks:
+        monkeypatch.setattr(transfers, "_rename_new", lambda source, target: False)
+    unlink = Path.unlink
+
+    def read_only(path, missing_ok=False):
+        if "photos" in path.parts:
+            raise PermissionError(13, "Permission denied", str(path))
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", read_only)
+    code, _, err = run(*LABEL, "--move")
+    assert code == 2
+    assert "the others are untouched where they were" in " ".join(err.split())
+    assert len(pictures(workplace / "photos")) == 24
+    assert len(pictures(workplace / "labelled")) == (24 if copied_before else 0), "a copy made before is kept"
 
 
 def test_answers_among_the_examples_are_refused(workplace, run):

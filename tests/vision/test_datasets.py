@@ -163,6 +163,13 @@ def test_any_folder(tmp_path):
         open_dataset("folder", tmp_path, "test")
 
 
+def test_pictures_in_hidden_folders_are_not_taken(tmp_path):
+    write_class_folders(tmp_path, ("cats", "dogs", "cats/.thumbs/small"), side=8)
+    images = open_dataset("folder", tmp_path, "all")
+    assert images.classes == ("cats", "dogs")
+    assert not [item for item in images.items if ".thumbs" in item]
+
+
 def test_a_folder_with_its_own_splits(tmp_path):
     write_class_folders(tmp_path, ("a", "b", "c"), side=8)
     (tmp_path / "splits.csv").write_text("class,split\na,base\nb,test\nc,validation\n")
@@ -216,6 +223,14 @@ def test_files_and_bytes_are_read_as_label_reads_them(tmp_path):
         assert expected.shape == (6, 10, 3)
         assert_array_equal(np.asarray(FileImages(tmp_path, names).read(index)), expected)
         assert_array_equal(np.asarray(encoded.read(index)), expected)
+
+
+def test_a_link_to_nowhere_has_a_fingerprint(tmp_path):
+    (tmp_path / "a.png").symlink_to("gone.png")
+    images = FileImages(tmp_path, ("a.png",))
+    nowhere = images.fingerprint()
+    Image.new("RGB", (4, 4)).save(tmp_path / "gone.png")
+    assert images.fingerprint() != nowhere
 
 
 @pytest.mark.parametrize("kind", ["files", "bytes", "array"])

@@ -121,6 +121,14 @@ def test_corrupt_pictures_stop_or_are_skipped(tmp_path, pictures, encoder):
     assert len(json.loads(provenance_path(tmp_path / "features.npz").read_text())["skipped"]) == 2
 
 
+def test_a_link_to_nowhere_is_skipped_as_a_corrupt_picture(tmp_path, pictures, encoder):
+    (pictures / "cats" / "nowhere.jpg").symlink_to("gone.jpg")
+    settings = ExtractSettings(device="cpu", batch_size=4, skip_corrupt=True)
+    result = extract(encoder, open_dataset("folder", pictures, "all"), tmp_path / "features.npz", settings)
+    assert len(result.skipped) == 1
+    assert len(load_features(tmp_path / "features.npz").y) == 15
+
+
 def test_a_class_without_a_readable_picture(tmp_path, pictures, encoder):
     for path in (pictures / "owls").iterdir():
         path.write_bytes(b"broken")

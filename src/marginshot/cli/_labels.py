@@ -18,10 +18,11 @@ from marginshot.cli._output import check_outputs, emit, emit_grid, progress_bar,
 if TYPE_CHECKING:
     from marginshot.labelling.collection import Collection
     from marginshot.labelling.encoders import ItemEncoder
+    from marginshot.labelling.jobs import Action, Job
     from marginshot.labelling.labelling import Labelling
     from marginshot.labelling.store import Store
     from marginshot.labelling.tables import Table
-    from marginshot.labelling.transfers import Action, Done, Job
+    from marginshot.labelling.transfers import Done
 
 REVIEW_COLUMNS = ("probability", "runner_up", "review")
 
@@ -96,8 +97,8 @@ class Outputs:
             wanted += export_paths(Export(form), self.folder, self.prefix)
         return wanted + ([self.save] if self.save else [])
 
-    def check(self, source: Path, store: Store | None, *, force: bool) -> None:
-        """Raise unless all of it can be written without touching anything somebody made or changed."""
+    def check(self, inputs: Sequence[Path], store: Store | None, *, force: bool) -> None:
+        """Raise unless all of it can be written without touching the inputs or anything somebody made or changed."""
         from marginshot.labelling.tables import TABLE_SUFFIXES
 
         if self.pictures and self.out.exists() and not self.out.is_dir():
@@ -109,9 +110,9 @@ class Outputs:
             )
         if not self.pictures and "fiftyone" in self.exports:
             raise typer.BadParameter("FiftyOne holds pictures; choose label-studio or bulk.", param_hint="--export")
-        if self.out.resolve() == source.resolve():
+        taken = {path.resolve() for path in inputs}
+        if self.out.resolve() in taken:
             raise typer.BadParameter("the output must not be the input.", param_hint="--out")
-        taken = {source.resolve()}
         for path in self.paths():
             if path.resolve() in taken:
                 raise typer.BadParameter(
@@ -129,9 +130,7 @@ class Outputs:
             # Folders of ours are made later; that of a table, or of the model, must be there.
             if path.parent.is_dir() or path in (self.save, self.table if not self.pictures else None):
                 check_outputs([path], force=True)
-        above = next(folder for folder in (self.folder.absolute(), *self.folder.absolute().parents) if folder.exists())
-        if not os.access(above, os.W_OK):
-            raise PermissionError(f"{self.folder} cannot be written: {above} does not allow it. Give another --out.")
+            _check_can_be_made(path.parent)
 
     def write(self, labelling: Labelling, columns: dict[str, Any], exported: Labelling, store: Store | None) -> None:
         """Write everything, and remember each file as ours once it is there: the rest may be interrupted."""
@@ -158,6 +157,19 @@ class Outputs:
         if self.gallery:
             labelling.write_gallery(self.beside("gallery.html"))
             mark(self.beside("gallery.html"))
+
+
+def _check_can_be_made(folder: Path) -> None:
+    """Raise unless ``folder`` is one that can be written, or can become one."""
+    whole = folder.absolute()
+    above = next(place for place in (whole, *whole.parents) if os.path.lexists(place))
+    if not above.is_dir():
+        raise NotADirectoryError(
+            f"{folder} cannot be a folder: {above} is a file, or a link to nowhere. Move that elsewhere, or give "
+            "another --out."
+        )
+    if not os.access(above, os.W_OK):
+        raise PermissionError(f"{folder} cannot be written: {above} does not allow it. Give another --out.")
 
 
 @contextmanager
@@ -216,23 +228,26 @@ def check_no_action(action: Action | None) -> None:
         raise typer.BadParameter("only pictures can go into class folders; this is a table.", param_hint=f"--{action}")
 
 
-def resume(source: Path, out: Path, action: Action | None) -> bool:
-    """Complete what an earlier run of the same into ``out`` left unfinished; whether there was anything."""
+def resume(job: Job | None, out: Path) -> bool:
+    """Complete what an earlier run of the same ``job`` into ``out`` left unfinished; whether there was anything."""
     from marginshot.labelling.transfers import finish_transfers, unfinished
 
     if not unfinished(out):
         return False
     with progress_bar("files") as on_progress:
-        begun, done = finish_transfers(_job(source, action), out, on_progress)
-    say(f"An earlier run was stopped while it filled {out}; that is complete now. Nothing was labelled again.")
-    _report_transfer(begun, done)
+        begun, done = finish_transfers(job, out, on_progress)
+    if not done.conflicts:
+        say(f"An earlier run left {out} half filled; that is complete now. Nothing was labelled again.")
+    _report_transfer(begun, done, out)
     return True
 
 
-def _job(source: Path, action: Action | None) -> Job | None:
-    from marginshot.labelling.transfers import Job
+def check_earlier_record(outputs: Outputs, source: Path, action: Action | None, *, force: bool) -> None:
+    """Raise before the work where moving would end in a table without the pictures moved before."""
+    from marginshot.labelling.transfers import check_record
 
-    return None if action is None else Job(action, str(source.resolve()))
+    if action == "move" and outputs.pictures and not force:
+        check_record(outputs.table, source)
 
 
 def check_class_folders(classes: Iterable[str], outputs: Outputs, action: Action | None) -> None:
@@ -275,13 +290,14 @@ def finish(
     outputs: Outputs,
     store: Store | None,
     *,
-    action: Action | None,
+    job: Job | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
     """Write the outputs, then touch the pictures; or only say what would be done."""
     from marginshot.labelling.transfers import moved, plan_transfers, stale, start_transfers
 
+    action = None if job is None else job.action
     plan = {} if action is None else plan_transfers(labelling, outputs.out)
     if dry_run:
         for item in plan.values():
@@ -291,7 +307,6 @@ def finish(
     exported = moved(labelling, plan) if action == "move" else labelling
     outputs.write(labelling, source.columns(labelling), exported, store)
     report(labelling, outputs, as_json=as_json)
-    job = _job(source.path, action)
     if job is None:
         return
     with progress_bar("files") as on_progress:
@@ -301,7 +316,7 @@ def finish(
             f"{len(earlier):,} pictures are in the folder of another class as well, from earlier answers; the first is "
             f"{earlier[0]}. Remove what you do not want."
         )
-    _report_transfer(job.action, done)
+    _report_transfer(job.action, done, outputs.out)
 
 
 def _filled(table: Table, label: str, labelling: Labelling) -> dict[str, Any]:
@@ -316,14 +331,17 @@ def _filled(table: Table, label: str, labelling: Labelling) -> dict[str, Any]:
     return columns | {name: ours[name] for name in REVIEW_COLUMNS}
 
 
-def _report_transfer(action: Action, done: Done) -> None:
+def _report_transfer(action: Action, done: Done, out: Path) -> None:
+    from marginshot.labelling.transfers import JOURNAL
+
     past = {"copy": "Copied", "move": "Moved", "link": "Linked"}[action]
     say(f"{past} {done.n_done:,} pictures into class folders.")
     if done.conflicts:
         first = done.conflicts[0]
+        otherwise = f", or remove {out / JOURNAL} to leave them there" if action == "move" else ""
         raise FileExistsError(
             f"Left {len(done.conflicts):,} pictures where they are, because another file has their name; the first is "
-            f"{first.target}. Move that away and run again."
+            f"{first.target}. Move that away and run again{otherwise}."
         )
 
 

@@ -7,9 +7,10 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from marginshot import __version__
 from marginshot.cli import (
@@ -29,8 +30,20 @@ from marginshot.cli import (
 )
 from marginshot.cli._output import say
 
+
+class _Program(TyperGroup):
+    """The commands. One ended by Ctrl-C without a word of its own is told from one that left with that exit code."""
+
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise typer.Abort from None
+
+
 app = typer.Typer(
     name="marginshot",
+    cls=_Program,
     help="Transductive maximum-margin few-shot classification (FS-TMMC), and the field's evaluation protocol.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -13,10 +13,11 @@ from marginshot.cli._output import progress_bar, say
 if TYPE_CHECKING:
     from marginshot.labelling.collection import Collection
     from marginshot.labelling.encoders import ItemEncoder
+    from marginshot.labelling.jobs import Action
     from marginshot.labelling.model import LabelModel
-    from marginshot.labelling.transfers import Action
 
 
+@_labels.interruptible()
 def command(
     model: Annotated[Path, typer.Argument(help="File written by `marginshot label --save`.")],
     source: Annotated[Path, typer.Argument(help="Folder of pictures, table (.csv, .tsv, .parquet) or .npz.")],
@@ -44,28 +45,30 @@ def command(
     Example: marginshot apply model new-photos/ --out labelled/
     """
     from marginshot.labelling.api import apply_model
+    from marginshot.labelling.jobs import inputs_state, make_job
     from marginshot.labelling.model import load_model
 
     action = _labels.chosen_action(copy=copy, move=move, link=link, dry_run=dry_run)
     loaded = load_model(model)
-    if not dry_run and _labels.resume(source, out, action):
+    exports = tuple(name.value for name in export or ())
+    state = inputs_state([model], source)
+    job = make_job(action, source, command="apply", model=state, reject=reject, export=sorted(exports), gallery=gallery)
+    if not dry_run and _labels.resume(job, out):
         return
     opened = _open(source, column)
-    outputs = _labels.Outputs(
-        out=out, pictures=opened.table is None, gallery=gallery, exports=tuple(name.value for name in export or ())
-    )
+    outputs = _labels.Outputs(out=out, pictures=opened.table is None, gallery=gallery, exports=exports)
     store = _labels.open_cache(cache, cache_size, use=use_cache)
     if not dry_run:
-        outputs.check(source, store, force=force)
+        outputs.check([source, model], store, force=force)
+        _labels.check_earlier_record(outputs, source, action, force=force)
     collection = _collect(opened, text, out, action)
     _labels.check_class_folders(map(str, loaded.classifier.classes_), outputs, action)
     encoder = _encoder(loaded, collection, device)
-    with _labels.interruptible():
-        with progress_bar("items") as on_progress:
-            labelling = apply_model(loaded, collection, encoder, store, reject=reject, on_progress=on_progress)
-        _labels.finish(
-            labelling, opened, outputs, store, action=action, dry_run=dry_run, as_json=form is label.SummaryFormat.JSON
-        )
+    with progress_bar("items") as on_progress:
+        labelling = apply_model(loaded, collection, encoder, store, reject=reject, on_progress=on_progress)
+    _labels.finish(
+        labelling, opened, outputs, store, job=job, dry_run=dry_run, as_json=form is label.SummaryFormat.JSON
+    )
 
 
 def _open(source: Path, column: str | None) -> _labels.Source:

@@ -13,7 +13,7 @@ from marginshot.cli._output import progress_bar
 
 if TYPE_CHECKING:
     from marginshot.labelling.collection import Collection
-    from marginshot.labelling.transfers import Action
+    from marginshot.labelling.jobs import Action
 
 
 class SummaryFormat(StrEnum):
@@ -45,6 +45,7 @@ Force = Annotated[bool, typer.Option("--force", help="Replace outputs that other
 Form = Annotated[SummaryFormat, typer.Option("--format", help="How the summary is printed.")]
 
 
+@_labels.interruptible()
 def command(
     source: Annotated[Path, typer.Argument(help="Folder of pictures, table (.csv, .tsv, .parquet) or .npz.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for pictures, table otherwise.")],
@@ -90,32 +91,40 @@ def command(
     """
     from marginshot.labelling.api import label_collection
     from marginshot.labelling.classify import LabelSettings
+    from marginshot.labelling.jobs import inputs_state, make_job
 
     action = _labels.chosen_action(copy=copy, move=move, link=link, dry_run=dry_run)
     settings = LabelSettings(reject=reject, lose=lose, suggest=suggest)
-    if not dry_run and _labels.resume(source, out, action):
+    exports = tuple(name.value for name in export or ())
+    job = make_job(
+        action,
+        source,
+        command="label",
+        examples=inputs_state(examples or (), source),
+        encoder=encoder,
+        reject=reject,
+        lose=lose,
+        suggest=suggest,
+        save=save and save.resolve(),
+        export=sorted(exports),
+        gallery=gallery,
+    )
+    if not dry_run and _labels.resume(job, out):
         return
     opened = _labels.open_source(source, label)
     outputs = _labels.Outputs(
-        out=out,
-        pictures=opened.table is None,
-        gallery=gallery,
-        suggest=suggest > 0,
-        exports=tuple(name.value for name in export or ()),
-        save=save,
+        out=out, pictures=opened.table is None, gallery=gallery, suggest=suggest > 0, exports=exports, save=save
     )
     store = _labels.open_cache(cache, cache_size, use=use_cache)
     if not dry_run:
-        outputs.check(source, store, force=force)
+        outputs.check([source], store, force=force)
+        _labels.check_earlier_record(outputs, source, action, force=force)
     collection = _collect(opened, text, examples or [], out, action)
     _labels.check_class_folders(sorted({label for label in collection.labels if label}), outputs, action)
     chosen = _labels.make_encoder(collection, encoder, device)
-    with _labels.interruptible():
-        with progress_bar("items") as on_progress:
-            labelling = label_collection(collection, chosen, store, settings, on_progress)
-        _labels.finish(
-            labelling, opened, outputs, store, action=action, dry_run=dry_run, as_json=form is SummaryFormat.JSON
-        )
+    with progress_bar("items") as on_progress:
+        labelling = label_collection(collection, chosen, store, settings, on_progress)
+    _labels.finish(labelling, opened, outputs, store, job=job, dry_run=dry_run, as_json=form is SummaryFormat.JSON)
 
 
 def _collect(

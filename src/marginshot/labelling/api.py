@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from marginshot.labelling.classify import LabelSettings, label_rows
 from marginshot.labelling.collection import Collection, check_classes, encode_given
-from marginshot.labelling.embed import Embedded, Progress, embed
+from marginshot.labelling.embed import Embedded, Progress, embed, printable
 from marginshot.labelling.encoders import PICTURE_ENCODER, TEXT_ENCODER, ItemEncoder, PictureEncoder, TextEncoder
 from marginshot.labelling.folders import collect_pictures
 from marginshot.labelling.labelling import Labelling
@@ -158,7 +158,7 @@ def label_collection(
     readable, problems = embedded.collection, embedded.problems
     for name in wanted:
         if name not in readable.labels:
-            broken = collection.items[collection.labels.index(name)]
+            broken = printable(collection.items[collection.labels.index(name)])
             raise ValueError(
                 f"The class {name!r} has no examples left: {broken} {problems[broken]}. Replace it or remove the class."
             )

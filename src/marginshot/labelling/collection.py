@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -57,12 +58,14 @@ def check_classes(names: Iterable[str], where: str) -> tuple[str, ...]:
     classes = tuple(sorted(set(names)))
     alike = defaultdict(list)
     for name in classes:
-        alike[" ".join(name.casefold().split())].append(name)
+        alike[_as_read(name)].append(name)
     for group in alike.values():
         if len(group) > 1:
+            # Accents coded in two ways look the same unless escaped.
+            shown = repr if len(set(map(_composed, group))) == len(group) else ascii
             raise ValueError(
-                f"{where}: the classes {' and '.join(map(repr, group))} have one name but for case or spaces. "
-                "Give both the same spelling, or different names."
+                f"{where}: the classes {' and '.join(map(shown, group))} have one name but for case, spaces or the "
+                "coding of accents. Give both the same spelling, or different names."
             )
     if "-1" in classes:
         raise ValueError(f"{where}: a class cannot be called '-1', which stands for no label; give it another name.")
@@ -70,6 +73,15 @@ def check_classes(names: Iterable[str], where: str) -> tuple[str, ...]:
         found = f"only {classes[0]!r}" if classes else "none"
         raise ValueError(f"{where}: labelling needs examples of at least two classes; there is {found}.")
     return classes
+
+
+def _composed(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
+
+
+def _as_read(name: str) -> str:
+    """The same for all names that a reader takes for one."""
+    return " ".join(_composed(_composed(name).casefold()).split())
 
 
 def encode_given(labels: Sequence[str], classes: Sequence[str]) -> NDArray[np.int64]:

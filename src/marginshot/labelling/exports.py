@@ -78,7 +78,7 @@ def _write_fiftyone(labelling: Labelling, paths: list[Path]) -> None:
     rows = labelling.rows.tolist()
     # FiftyOne takes the keys for paths without their suffix, which need not be unique; numbers are.
     keys = {row: f"{place:06d}" for place, row in enumerate(rows)}
-    manifest = {keys[row]: str(Path(labelling.collection.contents[row]).resolve()) for row in rows}
+    manifest = {keys[row]: _shown_content(labelling, row) for row in rows}
     labels = {
         keys[row]: {"label": labelling.labels[row], "confidence": labelling.probabilities[row]}
         if labelling.labels[row]
@@ -107,7 +107,8 @@ def _write_bulk(labelling: Labelling, paths: list[Path]) -> None:
 def _shown_content(labelling: Labelling, row: int) -> str:
     collection = labelling.collection
     if collection.kind == "picture":
-        return str(Path(collection.contents[row]).resolve())
+        # Not resolved: what is a link now may be about to be replaced by the picture.
+        return str(Path(collection.contents[row]).absolute())
     return str(collection.contents[row]) if collection.kind == "text" else collection.items[row]
 
 

@@ -78,7 +78,7 @@ def collect_unlabelled(source: Path, leave_out: Iterable[Path] = ()) -> Collecti
 def _find_pictures(root: Path, leave_out: Iterable[Path]) -> Iterable[Path]:
     """Pictures below ``root`` in a fixed order, hidden files and the folders ``leave_out`` aside."""
     skipped = {folder.resolve() for folder in leave_out} - {root.resolve()}
-    for folder, children, files in os.walk(root):
+    for folder, children, files in os.walk(root, onerror=_not_searched):
         here = Path(folder)
         children[:] = sorted(c for c in children if not c.startswith(".") and (here / c).resolve() not in skipped)
         for name in sorted(files):
@@ -86,6 +86,13 @@ def _find_pictures(root: Path, leave_out: Iterable[Path]) -> Iterable[Path]:
             # A link to nowhere is reported when it is to be opened; a pipe or a device would never end.
             if is_picture(path) and (path.is_file() or not path.exists()):
                 yield path
+
+
+def _not_searched(error: OSError) -> None:
+    raise PermissionError(
+        f"The folder {error.filename} cannot be searched for pictures ({error.strerror}). Make it readable, or move it "
+        "elsewhere."
+    ) from error
 
 
 def _own_classes(source: Path, leave_out: Iterable[Path]) -> list[Example]:
@@ -111,6 +118,8 @@ def _read_examples(sources: Sequence[Path], pictures: Path) -> list[Example]:
                     f"{source} has no class folders; put the examples of each class in a folder of its own."
                 )
             examples += _from_class_folders(folders)
+        elif not source.exists():
+            raise FileNotFoundError(f"There is no {source}. Give --examples a folder of class folders, or a table.")
         elif source.suffix.lower() in TABLE_SUFFIXES:
             examples += _from_table(source, pictures)
         else:
@@ -125,6 +134,8 @@ def _subfolders(folder: Path) -> list[Path]:
 def _from_class_folders(folders: Iterable[Path]) -> list[Example]:
     examples = []
     for folder in folders:
+        if not folder.name.strip():
+            raise ValueError(f"The class folder {folder.name!r} in {folder.parent} has no name but spaces; rename it.")
         paths = list(_find_pictures(folder, ()))
         if not paths:
             raise ValueError(

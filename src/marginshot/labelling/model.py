@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,9 @@ from marginshot.persistence import assert_format
 FORMAT = "marginshot-labeller-1"
 
 _HEADER, _CLASSIFIER, _REJECTION = "about.json", "classifier.npz", "rejection.npz"
+
+# What reading a file that is no model, or half of one, may raise; RuntimeError is zipfile's for what it cannot unpack.
+_DAMAGES = (ValueError, KeyError, TypeError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -78,12 +82,14 @@ def load_model(path: str | os.PathLike[str]) -> LabelModel:
         with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as folder:
             header = json.loads(archive.read(_HEADER))
             assert_format(header, FORMAT)
+            about = [header[name] for name in ("kind", "encoder", "identity")]
             # Only these two names leave the archive: a path inside it cannot reach anywhere else.
             for name in (_CLASSIFIER, _REJECTION):
                 Path(folder, name).write_bytes(archive.read(name))
             classifier = TransductiveMaxMarginClassifier.load(Path(folder, _CLASSIFIER))
             with np.load(Path(folder, _REJECTION), allow_pickle=False) as rule:
                 rejection = Rejection(rule["mean"], rule["centres"], float(rule["threshold"]))
-    except (ValueError, KeyError, OSError, zipfile.BadZipFile, EOFError) as error:
-        raise ValueError(f"{os.fspath(path)!r} is not a model saved by `marginshot label --save`: {error}") from error
-    return LabelModel(classifier, rejection, header["kind"], header["encoder"], header["identity"])
+            return LabelModel(classifier, rejection, *about)
+    except _DAMAGES as error:
+        reason = f"a part is missing ({error.args[0]})" if isinstance(error, KeyError) else str(error)
+        raise ValueError(f"{os.fspath(path)!r} is not a model saved by `marginshot label --save`: {reason}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import reprlib
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -82,6 +83,7 @@ def write_table(columns: Mapping[str, Sequence[Any]], path: Path) -> None:
 
 def collect_texts(table: Table, text: str, label: str | None) -> Collection:
     """Rows with a text in column ``text`` and, where known, a label in column ``label``."""
+    _check_single(table.column(text), "text")
     texts = [as_text(value) for value in table.column(text)]
     labels = ("",) * len(texts) if label is None else read_labels(table.column(label))
     if not texts:
@@ -111,13 +113,16 @@ def read_npz(path: Path, label: str | None) -> Table:
     for name in ("X", *((wanted,) if label else ())):
         if name not in held:
             raise ValueError(f"{path.name} has no array {name!r}; it has {', '.join(held) or 'none'}.")
+    if held["X"].ndim != 2:
+        raise ValueError(f"{path.name}: X must have shape (rows, features); got {held['X'].shape}.")
     columns: dict[str, Sequence[Any]] = {EMBEDDING_COLUMN: held["X"]}
     if "items" in held:
-        columns["item"] = held["items"].tolist()
+        columns["item"] = _flat(held["items"], f"{path.name}: items", "name a row")
     if wanted in held:
-        values = _label_values(held[wanted], f"{path.name}: {wanted}")
+        values = _flat(held[wanted], f"{path.name}: {wanted}", "label a row")
         if "classes" in held:
-            values = _name_classes(values, [str(name) for name in held["classes"].tolist()], path.name)
+            classes = _flat(held["classes"], f"{path.name}: classes", "name a class")
+            values = _name_classes(values, [str(name) for name in classes], path.name)
         columns[wanted] = values
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
@@ -147,7 +152,7 @@ def _odd_row(values: Sequence[Any]) -> str:
     lengths = [len(value) if hasattr(value, "__len__") and not isinstance(value, str) else None for value in values]
     for place, length in enumerate(lengths, start=1):
         if length is None:
-            return f"row {place} is {values[place - 1]!r}"
+            return f"row {place} is {reprlib.repr(values[place - 1])}"
         if length != lengths[0]:
             return f"row {place} has {length}, the first has {lengths[0]}"
     return "some are not numbers"
@@ -155,7 +160,16 @@ def _odd_row(values: Sequence[Any]) -> str:
 
 def read_labels(values: Sequence[Any]) -> tuple[str, ...]:
     """Labels as text, stripped; empty for None, NaN, "", -1, and what other programs write for a missing value."""
+    _check_single(values, "label")
     return tuple("" if (text := as_text(_whole(value)).strip()) in _UNKNOWN else text for value in values)
+
+
+def _check_single(values: Sequence[Any], what: str) -> None:
+    """Raise ValueError where a row holds a list."""
+    for place, value in enumerate(values, start=1):
+        if isinstance(value, list | tuple | dict | np.ndarray):
+            held = reprlib.repr(value.tolist() if isinstance(value, np.ndarray) else value)
+            raise ValueError(f"Every row needs one {what}; row {place} holds {held}. Give another column.")
 
 
 def row_names(n_rows: int) -> tuple[str, ...]:
@@ -173,15 +187,18 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float | np.floating) and float(value).is_integer() else value
 
 
-def _label_values(labels: NDArray[Any], source: str) -> list[Any]:
-    """Labels of an array as a column of a table has them: text as text, numbers that are whole as such."""
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.ndim != 1:
-        raise ValueError(f"{source} needs one label a row; got shape {labels.shape}.")
-    if labels.dtype.kind == "S":
-        labels = np.char.decode(labels, "utf-8")
-    return [_whole(label) for label in labels.tolist()]
+def _flat(values: NDArray[Any], source: str, each: str) -> list[Any]:
+    """Values of an array as a column of a table has them: text as text, numbers that are whole as such."""
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise ValueError(f"{source} needs one {each}; got shape {values.shape}.")
+    if values.dtype.kind == "S":
+        try:
+            values = np.char.decode(values, "utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{source} is not UTF-8 text ({error.reason}). Save it as such.") from error
+    return [_whole(value) for value in values.tolist()]
 
 
 def _name_classes(indices: Sequence[Any], classes: Sequence[str], source: str) -> list[str]:

@@ -14,18 +14,19 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 from marginshot._files import atomic_path
+from marginshot.labelling.jobs import Action, Job
 from marginshot.labelling.labelling import Labelling
-
-Action = Literal["copy", "move", "link"]
+from marginshot.labelling.tables import read_table
 
 JOURNAL = ".marginshot-unfinished.json"
 
 # Names that some system gives a meaning of its own.
 _FORBIDDEN = set('<>:"/\\|?*')
 _LONGEST_NAME = 255  # bytes
+
+_MOST_LINKS = 40  # as many as Linux follows
 
 
 @dataclass(frozen=True)
@@ -34,14 +35,6 @@ class Transfer:
 
     source: Path
     target: Path
-
-
-@dataclass(frozen=True)
-class Job:
-    """What is done to the pictures of which folder."""
-
-    action: Action
-    folder: str
 
 
 @dataclass(frozen=True)
@@ -74,8 +67,13 @@ def moved(labelling: Labelling, plan: Mapping[int, Transfer]) -> Labelling:
 
 def check_folder_names(classes: Iterable[str], out: Path, files: Iterable[Path]) -> None:
     """Raise ValueError where a class cannot be the name of a folder in ``out``, beside the ``files`` to be there."""
-    taken = {path.name for path in files if path.parent == out}
+    taken = {path.name for path in files if path.parent.resolve() == out.resolve()}
     for name in classes:
+        if os.path.lexists(out / name) and not (out / name).is_dir() and name not in taken:
+            raise FileExistsError(
+                f"{out / name} is a file, where the folder of the class {name!r} is to be. Move it elsewhere, or give "
+                "another --out."
+            )
         odd = set(name) & _FORBIDDEN or name.startswith(".") or name.endswith(".") or not name.isprintable()
         if odd or len(os.fsencode(name)) > _LONGEST_NAME or name in taken:
             raise ValueError(
@@ -88,11 +86,10 @@ def start_transfers(
     plan: Iterable[Transfer], job: Job, out: Path, on_progress: Callable[[int, int], None] | None = None
 ) -> Done:
     """Write the list of what is to be done into ``out``, then do it."""
-    plan = list(plan)
-    content = {**asdict(job), "transfers": [[str(item.source), str(item.target)] for item in plan]}
-    with atomic_path(out / JOURNAL) as temporary:
-        temporary.write_text(json.dumps(content), encoding="utf-8")
-    return _run(plan, job.action, out, on_progress)
+    # A link is read before the picture, or the other link, that it points to is gone.
+    plan = sorted(plan, key=lambda item: _links_to_follow(item.source), reverse=True)
+    _write_journal(plan, job, out)
+    return _run(plan, job, out, on_progress)
 
 
 def unfinished(out: Path) -> bool:
@@ -107,16 +104,31 @@ def finish_transfers(
     journal = out / JOURNAL
     try:
         content = json.loads(journal.read_text(encoding="utf-8"))
-        begun = Job(content["action"], content["folder"])
+        begun = Job(content["action"], content["folder"], dict(content.get("request", {})))
         plan = [Transfer(Path(source), Path(target)) for source, target in content["transfers"]]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{journal} is damaged ({error}). Look at {out}, then remove that file.") from error
     if job != begun:
+        same_files = job is not None and (job.action, job.folder) == (begun.action, begun.folder)
+        other = f" (differing here: {', '.join(begun.differences(job))})" if job is not None and same_files else ""
         raise ValueError(
             f"An earlier run was stopped while it put the pictures of {begun.folder} into {out}. Repeat it with "
-            f"--{begun.action} to complete that, or remove {journal} to leave the rest where it is."
+            f"--{begun.action} and all else as it was{other} to complete that, or remove {journal} to leave the rest "
+            "where it is."
         )
-    return begun.action, _run(plan, begun.action, out, on_progress)
+    return begun.action, _run(plan, begun, out, on_progress)
+
+
+def check_record(table: Path, source: Path) -> None:
+    """Raise FileExistsError where ``table``, written before, lists pictures that are not in ``source`` any more."""
+    if not table.is_file():
+        return
+    gone = [name for name in read_table(table).columns.get("item", ()) if not os.path.lexists(source / name)]
+    if gone:
+        raise FileExistsError(
+            f"{table} lists {len(gone):,} pictures that are no longer in {source}, the first is {gone[0]}; a new table "
+            "would not have them. Give another --out, or use --force to replace it."
+        )
 
 
 def stale(labelling: Labelling, out: Path) -> list[Path]:
@@ -129,7 +141,23 @@ def stale(labelling: Labelling, out: Path) -> list[Path]:
     return found
 
 
-def _run(plan: Sequence[Transfer], action: Action, out: Path, on_progress: Callable[[int, int], None] | None) -> Done:
+def _write_journal(plan: Iterable[Transfer], job: Job, out: Path) -> None:
+    content = {**asdict(job), "transfers": [[str(item.source), str(item.target)] for item in plan]}
+    with atomic_path(out / JOURNAL) as temporary:
+        temporary.write_text(json.dumps(content), encoding="utf-8")
+
+
+def _links_to_follow(path: Path) -> int:
+    """Number of symbolic links from ``path`` to a file; 0 for a file itself."""
+    n_links = 0
+    while path.is_symlink() and n_links < _MOST_LINKS:
+        path = path.parent / path.readlink()
+        n_links += 1
+    return n_links
+
+
+def _run(plan: Sequence[Transfer], job: Job, out: Path, on_progress: Callable[[int, int], None] | None) -> Done:
+    action = job.action
     transfer = {"copy": _copy, "move": _move, "link": _link}[action]
     conflicts = []
     n_done = 0
@@ -151,7 +179,11 @@ def _run(plan: Sequence[Transfer], action: Action, out: Path, on_progress: Calla
             ) from error
         if on_progress is not None:
             on_progress(place, len(plan))
-    (out / JOURNAL).unlink(missing_ok=True)
+    if conflicts and action == "move":
+        # Labelling again would see only these, and list no others.
+        _write_journal(conflicts, job, out)
+    else:
+        (out / JOURNAL).unlink(missing_ok=True)
     return Done(n_done, tuple(conflicts))
 
 
@@ -193,9 +225,10 @@ def _move(source: Path, target: Path) -> bool:
         return True
     # Of a symbolic link the picture it points to is copied and the link goes; that picture is not in our folder.
     if source.is_symlink() or not _rename_new(source, target):
+        new = not target.exists()
         if not _copy(source, target):
             return False
-        source.unlink()
+        _remove(source, target, new=new)
     return True
 
 
@@ -205,8 +238,18 @@ def _rename_new(source: Path, target: Path) -> bool:
         os.link(source, target)
     except OSError:
         return False
-    source.unlink()
+    _remove(source, target, new=True)
     return True
+
+
+def _remove(source: Path, target: Path, *, new: bool) -> None:
+    """Remove what was moved to ``target``; where that is not allowed, the ``new`` target goes instead."""
+    try:
+        source.unlink()
+    except OSError:
+        if new and os.path.lexists(source):
+            target.unlink()
+        raise
 
 
 def _link(source: Path, target: Path) -> bool:

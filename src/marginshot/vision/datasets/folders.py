@@ -34,11 +34,11 @@ def find_named_folders(root: Path, names: tuple[str, ...]) -> dict[str, Path]:
 
 
 def images_in_folders(root: Path, folders: dict[str, Path], name: str) -> ImageSet:
-    """All pictures below each class's folder, sorted by path."""
+    """All pictures below each class's folder, sorted by path; hidden folders aside, where programs keep thumbnails."""
     items: list[str] = []
     labels: list[int] = []
     for label, folder in enumerate(folders.values()):
-        paths = sorted(path for path in folder.rglob("*") if is_picture(path))
+        paths = sorted(path for path in folder.rglob("*") if is_picture(path) and not _is_hidden(path, folder))
         items.extend(path.relative_to(root).as_posix() for path in paths)
         labels.extend([label] * len(paths))
     images = ImageSet(
@@ -50,6 +50,10 @@ def images_in_folders(root: Path, folders: dict[str, Path], name: str) -> ImageS
     )
     require_images(images, 1)
     return images
+
+
+def _is_hidden(path: Path, root: Path) -> bool:
+    return any(part.startswith(".") for part in path.relative_to(root).parts)
 
 
 def open_folder(root: Path, split: str, seed: int = 0) -> ImageSet:

@@ -99,8 +99,7 @@ class FileImages:
 
     def fingerprint(self) -> str:
         """Of the files' sizes and times."""
-        states = [(self.root / name).stat() for name in self.names]
-        return _digest([repr([(state.st_size, state.st_mtime_ns) for state in states]).encode()])
+        return _digest([repr([_size_and_time(self.root / name) for name in self.names]).encode()])
 
     def select(self, rows: NDArray[np.int64]) -> FileImages:
         """Only ``rows``."""
@@ -149,6 +148,15 @@ class EncodedImages:
         """Only ``rows``."""
         encoded = tuple(self.encoded[row] for row in rows)
         return replace(self, encoded=encoded, positions=tuple(self.positions[row] for row in rows))
+
+
+def _size_and_time(path: Path) -> tuple[int, int] | None:
+    """None for what cannot be opened, such as a link to nowhere: that is for reading to report, or to skip."""
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    return state.st_size, state.st_mtime_ns
 
 
 def _digest(parts: Iterable[bytes | memoryview]) -> str:
