@@ -100,7 +100,7 @@ def parse_methods(names: str, config: Path | None) -> dict[str, Method]:
                 f"[methods.{name}] is none of the methods, nor does it say of which it is a variant "
                 '(method = "..."). Correct its name, or give the file of that method with --plugin.'
             )
-        get_method(table.get("method", name))
+        get_method(table.get("method", name))  # told now if it is unknown, whether it is asked for or not
     methods = {}
     for label in dict.fromkeys(wanted):
         settings = dict(tables.get(label, {}))
