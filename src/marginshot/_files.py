@@ -1,12 +1,17 @@
-"""Writing files so that nothing is ever half-written."""
+"""Writing files so that nothing is ever half-written, and what reading a damaged archive raises."""
 
 from __future__ import annotations
 
 import os
 import secrets
+import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+#: What an ``.npz`` or another zip archive raises that was cut off, or whose bytes have changed.
+DAMAGED_ARCHIVE = (EOFError, zipfile.BadZipFile, zlib.error)
 
 
 @contextmanager

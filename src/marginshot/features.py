@@ -7,7 +7,6 @@ import json
 import os
 import pickle
 import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot._files import atomic_path
+from marginshot._files import DAMAGED_ARCHIVE, atomic_path
 
 PARQUET_SUFFIXES = (".parquet", ".pq")
 PICKLE_SUFFIXES = (".pkl", ".pickle", ".plk")
@@ -260,7 +259,7 @@ def _read_member(archive: Any, name: str, path: Path) -> Any:
         raise ValueError(
             f"{path.name}: array {name!r} holds Python objects. Save numbers or text, or allow pickle if you trust it."
         ) from error
-    except (zipfile.BadZipFile, EOFError, OSError, zlib.error) as error:
+    except (OSError, *DAMAGED_ARCHIVE) as error:
         raise ValueError(f"{path.name}: array {name!r} is damaged: {error}.") from error
 
 

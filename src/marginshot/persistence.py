@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot._files import atomic_path
+from marginshot._files import DAMAGED_ARCHIVE, atomic_path
 from marginshot.graph import LabelGraph
 from marginshot.kernels.functions import KernelFunction
 from marginshot.named_transforms import make_transform
@@ -94,7 +93,7 @@ def load(cls: type[Estimator], path: str | os.PathLike[str]) -> Estimator:
             arrays = {name: file[name] for name in file.files}
         header = json.loads(str(arrays.pop("header")))
         assert_format(header, FORMAT)
-    except (ValueError, KeyError, OSError, zipfile.BadZipFile, EOFError) as error:
+    except (ValueError, KeyError, OSError, *DAMAGED_ARCHIVE) as error:
         raise ValueError(f"{os.fspath(path)!r} is not a classifier saved by marginshot: {error}") from error
     return _restore(cls(**header["settings"]), header, arrays)
 

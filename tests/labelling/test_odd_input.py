@@ -371,3 +371,13 @@ def test_pickles_inside_npz_are_refused(tmp_path):
     np.savez(tmp_path / "objects.npz", X=np.ones((2, 2)), y=np.array(["a", None], dtype=object))
     with pytest.raises(ValueError, match="Object arrays cannot be loaded"):
         read_npz(tmp_path / "objects.npz", None)
+
+
+def test_an_npz_damaged_in_the_middle_is_one_sentence(tmp_path):
+    path = tmp_path / "rows.npz"
+    np.savez_compressed(path, X=np.random.default_rng(0).standard_normal((200, 20)), y=np.arange(200) % 2)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2 : len(content) // 2 + 500] = bytes(500)
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"rows\.npz is not a readable \.npz of numbers and text"):
+        read_npz(path, None)

@@ -45,14 +45,15 @@ def command(
     Example: marginshot apply model new-photos/ --out labelled/
     """
     from marginshot.labelling.api import apply_model
-    from marginshot.labelling.jobs import inputs_state, make_job
+    from marginshot.labelling.jobs import make_job
     from marginshot.labelling.model import load_model
 
     action = _labels.chosen_action(copy=copy, move=move, link=link, dry_run=dry_run)
     loaded = load_model(model)
     exports = tuple(name.value for name in export or ())
-    state = inputs_state([model], source)
-    job = make_job(action, source, command="apply", model=state, reject=reject, export=sorted(exports), gallery=gallery)
+    job = make_job(
+        action, source, {"model": [model]}, command="apply", reject=reject, export=sorted(exports), gallery=gallery
+    )
     if not dry_run and _labels.resume(job, out):
         return
     opened = _open(source, column)

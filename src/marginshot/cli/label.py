@@ -91,7 +91,7 @@ def command(
     """
     from marginshot.labelling.api import label_collection
     from marginshot.labelling.classify import LabelSettings
-    from marginshot.labelling.jobs import inputs_state, make_job
+    from marginshot.labelling.jobs import make_job
 
     action = _labels.chosen_action(copy=copy, move=move, link=link, dry_run=dry_run)
     settings = LabelSettings(reject=reject, lose=lose, suggest=suggest)
@@ -99,8 +99,8 @@ def command(
     job = make_job(
         action,
         source,
+        {"examples": examples or ()},
         command="label",
-        examples=inputs_state(examples or (), source),
         encoder=encoder,
         reject=reject,
         lose=lose,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot._files import atomic_path
+from marginshot._files import DAMAGED_ARCHIVE, atomic_path
+from marginshot.evaluation.results import beside_result
 from marginshot.evaluation.statistics import N_BINS
 
 # Seconds between two writes: what a power cut may cost.
@@ -116,7 +115,7 @@ class Checkpoint:
                 stored = json.loads(str(arrays["marginshot-output"]))
                 n_blocks = sum(name.startswith("done_") for name in arrays.files)
                 blocks = [BlockProgress(**{name: arrays[f"{name}_{i}"] for name in _ARRAYS}) for i in range(n_blocks)]
-        except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        except (ValueError, KeyError, OSError, *DAMAGED_ARCHIVE) as error:
             raise ValueError(
                 f"{self.path.name} is damaged, so that its run cannot be continued. Start over with --force."
             ) from error
@@ -138,7 +137,7 @@ class Checkpoint:
 
 def checkpoint_path(result: Path) -> Path:
     """Where the progress of an evaluation lies that writes its result to ``result``."""
-    return result.with_name(f"{result.name.removesuffix('.json')}.partial.npz")
+    return beside_result(result, "partial.npz")
 
 
 def _short(value: Any) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
@@ -17,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot._files import atomic_path
+from marginshot._files import DAMAGED_ARCHIVE, atomic_path
 
 #: First entry of every result file; `Evaluation.load` refuses a file without it.
 FORMAT = "marginshot-output/1"
@@ -196,7 +194,7 @@ class Evaluation:
             )
         try:
             return cls._from_json(content, target)
-        except (KeyError, TypeError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        except (KeyError, TypeError, ValueError, *DAMAGED_ARCHIVE) as error:
             raise ValueError(f"{target.name}, or the file beside it, is damaged ({error!r}).") from error
 
     @classmethod
@@ -232,7 +230,12 @@ def as_json(content: Any) -> Any:
 
 def tasks_path(path: Path) -> Path:
     """Where the accuracies of all tasks lie for a result at ``path``."""
-    return path.with_name(f"{path.name.removesuffix('.json')}.tasks.npz")
+    return beside_result(path, "tasks.npz")
+
+
+def beside_result(path: Path, suffix: str) -> Path:
+    """A file with the name of the result at ``path`` and a ``suffix`` of its own."""
+    return path.with_name(f"{path.name.removesuffix('.json')}.{suffix}")
 
 
 def describe_machine() -> dict[str, str]:

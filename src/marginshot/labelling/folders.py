@@ -47,7 +47,7 @@ def collect_pictures(source: Path, examples: Sequence[Path], leave_out: Iterable
     given = _own_classes(source, leave_out) if own_classes else _read_examples(examples, source)
     classes = check_classes((example.label for example in given), "Examples")
     folders = [path for path in (*examples, *leave_out) if path.is_dir()]
-    paths = list(_find_pictures(source, folders))
+    paths = list(find_pictures(source, folders))
     labels, outside = _match(paths, given)
     if len(paths) == sum(1 for label in labels if label):
         raise ValueError(
@@ -68,14 +68,14 @@ def collect_unlabelled(source: Path, leave_out: Iterable[Path] = ()) -> Collecti
     """All pictures of ``source`` at any depth, none labelled."""
     if not source.is_dir():
         raise ValueError(f"{source} is not a folder of pictures.")
-    paths = list(_find_pictures(source, [path for path in leave_out if path.is_dir()]))
+    paths = list(find_pictures(source, [path for path in leave_out if path.is_dir()]))
     if not paths:
         raise ValueError(f"{source} holds no pictures ({', '.join(sorted(PICTURE_SUFFIXES))}).")
     items = tuple(path.relative_to(source).as_posix() for path in paths)
     return Collection("picture", items, paths, ("",) * len(paths), np.ones(len(paths), dtype=bool))
 
 
-def _find_pictures(root: Path, leave_out: Iterable[Path]) -> Iterable[Path]:
+def find_pictures(root: Path, leave_out: Iterable[Path]) -> Iterable[Path]:
     """Pictures below ``root`` in a fixed order, hidden files and the folders ``leave_out`` aside."""
     skipped = {folder.resolve() for folder in leave_out} - {root.resolve()}
     for folder, children, files in os.walk(root, onerror=_not_searched):
@@ -136,7 +136,7 @@ def _from_class_folders(folders: Iterable[Path]) -> list[Example]:
     for folder in folders:
         if not folder.name.strip():
             raise ValueError(f"The class folder {folder.name!r} in {folder.parent} has no name but spaces; rename it.")
-        paths = list(_find_pictures(folder, ()))
+        paths = list(find_pictures(folder, ()))
         if not paths:
             raise ValueError(
                 f"The class {folder.name!r} has no examples: {folder} holds no pictures. Put one there or "

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from marginshot.labelling.folders import find_pictures
 from marginshot.labelling.store import file_digest
-from marginshot.pictures import is_picture
 
 Action = Literal["copy", "move", "link"]
 
@@ -39,36 +39,28 @@ class Job:
         return [name for name in names if self.request.get(name) != other.request.get(name)]
 
 
-def make_job(action: Action | None, folder: Path, **request: Any) -> Job | None:
-    """The job of a command with the options ``request``; None where pictures stay as they are."""
+def make_job(action: Action | None, folder: Path, inputs: Mapping[str, Iterable[Path]], **request: Any) -> Job | None:
+    """The job of a command with these ``inputs`` and options, by name; None where pictures stay as they are."""
     if action is None:
         return None
-    return Job(action, str(folder.resolve()), {name: str(value) for name, value in request.items()})
+    options = {name: str(value) for name, value in request.items()}
+    states = {name: _state(paths, folder) for name, paths in inputs.items()}
+    return Job(action, str(folder.resolve()), options | states)
 
 
-def inputs_state(paths: Iterable[Path], pictures: Path) -> str:
+def _state(paths: Iterable[Path], pictures: Path) -> str:
     """A hash that is another when a file or folder among ``paths`` is.
 
-    Folders count by the names and sizes of their pictures, but for those in ``pictures``, which the job itself moves.
+    Folders count by the names and sizes of their pictures, but for those in ``pictures``, which the job itself moves;
+    links count as such, for what they point to may be moved.
     """
-    moving = pictures.resolve()
     digest = hashlib.sha256()
     for path in paths:
-        digest.update(os.fsencode(path.resolve()))
+        whole = path.resolve()
+        digest.update(os.fsencode(whole))
         if path.is_file():
             digest.update(file_digest(path).encode())
-        elif path.is_dir():
-            within = moving if moving.is_relative_to(path.resolve()) else None
-            digest.update(repr(_sizes(path.resolve(), within)).encode())
+        elif path.is_dir() and whole != pictures.resolve():
+            found = find_pictures(whole, [pictures])
+            digest.update(repr([(os.fsencode(picture), picture.lstat().st_size) for picture in found]).encode())
     return digest.hexdigest()
-
-
-def _sizes(folder: Path, leave_out: Path | None) -> list[tuple[bytes, int]]:
-    """Name and size of every picture below ``folder``; links count as such, for what they point to may be moved."""
-    found = []
-    for here, children, files in os.walk(folder):
-        if leave_out is not None and Path(here) == leave_out:
-            children.clear()
-            continue
-        found += [(os.fsencode(path), path.lstat().st_size) for name in files if is_picture(path := Path(here, name))]
-    return sorted(found)

@@ -6,14 +6,13 @@ import json
 import os
 import tempfile
 import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from marginshot._files import atomic_path
+from marginshot._files import DAMAGED_ARCHIVE, atomic_path
 from marginshot.estimators import TransductiveMaxMarginClassifier
 from marginshot.labelling.classify import Answers, apply_rows
 from marginshot.labelling.collection import Kind
@@ -26,7 +25,7 @@ FORMAT = "marginshot-labeller-1"
 _HEADER, _CLASSIFIER, _REJECTION = "about.json", "classifier.npz", "rejection.npz"
 
 # What reading a file that is no model, or half of one, may raise; RuntimeError is zipfile's for what it cannot unpack.
-_DAMAGES = (ValueError, KeyError, TypeError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
+_DAMAGES = (ValueError, KeyError, TypeError, OSError, RuntimeError, *DAMAGED_ARCHIVE)
 
 
 @dataclass(frozen=True)

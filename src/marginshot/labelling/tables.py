@@ -6,7 +6,6 @@ import csv
 import io
 import os
 import reprlib
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot._files import atomic_path
+from marginshot._files import DAMAGED_ARCHIVE, atomic_path
 from marginshot.features import PARQUET_SUFFIXES, check_names_differ
 from marginshot.labelling.collection import Collection
 from marginshot.labels import is_missing
@@ -108,7 +107,7 @@ def read_npz(path: Path, label: str | None) -> Table:
     try:
         with np.load(path, allow_pickle=False) as archive:
             held = {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, OSError, *DAMAGED_ARCHIVE) as error:
         raise ValueError(f"{path.name} is not a readable .npz of numbers and text: {error}.") from error
     for name in ("X", *((wanted,) if label else ())):
         if name not in held:
