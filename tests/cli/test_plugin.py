@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -72,3 +75,17 @@ def test_what_is_wrong_with_it_is_told(fails, body, message):
     write_method(body)
     told = fails("evaluate", "digits", "--tasks", 10, "--methods", "mine", "--plugin", "mine.py")
     assert message in " ".join(told.split())
+
+
+def test_an_edit_is_run_and_no_byte_code_is_left(cli, monkeypatch):
+    """Issue 17: byte code, which Python trusts by second and size, was written beside the file and run again."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    command = ("evaluate", "digits", "--tasks", 10, "--methods", "mine", "--plugin", "mine.py", "--format", "json")
+    accuracies = []
+    for body in ("scores = query[:, :, :5]+0", "scores = query[:, :, 5:10]"):
+        write_method(body)
+        os.utime("mine.py", (1_700_000_000, 1_700_000_000))
+        accuracies.append(json.loads(cli(*command).out)["results"][0]["accuracy"])
+        METHODS.pop("mine")
+    assert accuracies[0] != accuracies[1]
+    assert [path.name for path in Path().iterdir()] == ["mine.py"]
