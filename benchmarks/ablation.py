@@ -17,15 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot import PRESETS, solve_tasks
-from marginshot.calibration import probabilities_of
+from marginshot.data.features import load_features
+from marginshot.data.sampler import TaskBatch, TaskSampler
 from marginshot.evaluation.statistics import (
     count_reliability,
     expected_calibration_error,
     mean_and_interval,
     paired_difference,
 )
-from marginshot.features import load_features
-from marginshot.tasks import TaskBatch, TaskSampler
+from marginshot.model.calibration import probabilities_of
 
 BATCH = 50
 CELLS: dict[str, dict[str, Any]] = {

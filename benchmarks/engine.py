@@ -28,10 +28,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from marginshot import solve_tasks  # noqa: E402
-from marginshot.engine import _calibrate, _follow_paths  # noqa: E402
-from marginshot.kernels.grams import TableTasks, kernel_of  # noqa: E402
-from marginshot.settings import Settings  # noqa: E402
-from marginshot.transforms import CentreAndNormalise  # noqa: E402
+from marginshot.batch.inputs import TableTasks, kernel_of  # noqa: E402
+from marginshot.batch.solve import _calibrate, _follow_paths  # noqa: E402
+from marginshot.classifier.settings import Settings  # noqa: E402
+from marginshot.model.transforms import CentreAndNormalise  # noqa: E402
 from reference.scipy_fs_tmmc import label_queries  # noqa: E402
 from tasks_for_tests import rows_from_bank  # noqa: E402
 

@@ -35,7 +35,7 @@ from marginshot.labelling.embed import embed
 from marginshot.labelling.encoders import PictureEncoder
 from marginshot.labelling.folders import collect_unlabelled
 from marginshot.labelling.suggestions import doubts, suggest_rows
-from marginshot.named_transforms import make_transform
+from marginshot.model.named_transforms import make_transform
 
 SHARED = Path(os.environ.get("MARGINSHOT_DATA", Path(__file__).parents[2] / "shared" / "data"))
 UNBALANCED = (60, 45, 30, 20, 15, 10, 8, 5)

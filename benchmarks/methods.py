@@ -25,9 +25,9 @@ import numpy as np
 import torch
 
 from marginshot import __version__
-from marginshot._files import atomic_path
+from marginshot._lib.files import atomic_path
 from marginshot.methods import METHODS, get_method
-from marginshot.transforms import centre_and_normalize, l2_normalize, power_transform
+from marginshot.model.transforms import centre_and_normalize, l2_normalize, power_transform
 
 N_WAY, N_QUERY_PER_CLASS, BATCH = 5, 15, 50
 

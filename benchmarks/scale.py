@@ -69,7 +69,8 @@ def embeddings(n_rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def compare_searches(sizes: list[int]) -> None:
     """Print a table: the preset "auto" with neighbours among all pairs, by NN-descent, and without, in one process."""
-    from marginshot import TransductiveMaxMarginClassifier, neighbour_search
+    from marginshot import TransductiveMaxMarginClassifier
+    from marginshot.model import neighbour_search
 
     def fit(n_neighbors: int, largest_exact: int) -> tuple[TransductiveMaxMarginClassifier, float, float]:
         neighbour_search.LARGEST_EXACT = largest_exact

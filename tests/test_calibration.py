@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from marginshot.calibration import fit_platt, platt_probabilities
-from marginshot.solvers.platt_compiled import fit_platt_batch
+from marginshot.batch.platt_compiled import fit_platt_batch
+from marginshot.model.calibration import fit_platt, platt_probabilities
 from reference import scipy_fs_tmmc
 
 

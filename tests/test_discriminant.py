@@ -5,11 +5,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from marginshot import PRESETS, TransductiveMaxMarginClassifier, solve_tasks
-from marginshot.discriminant import DiscriminantTransform
-from marginshot.kernels.grams import inner_products
-from marginshot.named_transforms import make_transform
-from marginshot.rows import ParquetRows
-from marginshot.transforms import CentreAndNormalise
+from marginshot.batch.inputs import inner_products
+from marginshot.data.rows import ParquetRows
+from marginshot.model.discriminant import DiscriminantTransform
+from marginshot.model.named_transforms import make_transform
+from marginshot.model.transforms import CentreAndNormalise
 
 
 def task(shots=(3, 3, 3, 3), n_query=40, n_features=30, seed=0):
@@ -87,7 +87,7 @@ def test_labelled_rows_scatter_about_their_class_as_others_do(monkeypatch):
         return scatter_within(rows[:200], labels) / scatter_within(rows[200:], truth)
 
     assert_allclose([compare(seed) for seed in range(3)], 1.0, atol=0.03)
-    monkeypatch.setattr("marginshot.discriminant._stretch", lambda seen: np.ones_like(seen))
+    monkeypatch.setattr("marginshot.model.discriminant._stretch", lambda seen: np.ones_like(seen))
     assert all(compare(seed) < 0.95 for seed in range(3))
 
 
@@ -111,7 +111,7 @@ def test_of_many_labelled_rows_some_tell_what_varies(monkeypatch):
     support, labels, query, _ = task((60,) * 4)
     X, codes = np.concatenate((support, query)), codes_of(labels, len(query))
     rows, _ = DiscriminantTransform().fit_unit_rows(X, codes)
-    monkeypatch.setattr("marginshot.discriminant.SAMPLED_ROWS", 120)
+    monkeypatch.setattr("marginshot.model.discriminant.SAMPLED_ROWS", 120)
     of_some, _ = DiscriminantTransform().fit_unit_rows(X, codes)
     assert 0.9 < np.einsum("ij,ij->i", rows, of_some).min() < 1.0 - 1e-6
 

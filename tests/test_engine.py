@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from marginshot import PRESETS, TransductiveMaxMarginClassifier, platt_probabilities, solve_tasks
-from marginshot.calibration import probabilities_of
+from marginshot.model.calibration import probabilities_of
 from reference.scipy_fs_tmmc import label_queries
 from tasks_for_tests import blobs, from_bank
 
@@ -85,7 +85,7 @@ def table_tasks(seed=12, n_tasks=20):
 @pytest.mark.parametrize("parameters", [{}, PRESETS["auto"], {"kernel": "rbf"}, {"feature_transform": None}], ids=str)
 @pytest.mark.parametrize("shared_rows", [4096, 0])
 def test_tasks_of_a_table_are_the_same_tasks(monkeypatch, shared_rows, parameters):
-    monkeypatch.setattr("marginshot.kernels.grams.SHARED_ROWS", shared_rows)
+    monkeypatch.setattr("marginshot.batch.inputs.SHARED_ROWS", shared_rows)
     X, support, labels, query = table_tasks()
     scores = solve_tasks(support, labels, query, table=X, **parameters, **TIGHT)
     same_answers(scores, solve_tasks(X[support], labels, X[query], **parameters, **TIGHT))
@@ -96,7 +96,7 @@ def test_tasks_of_a_table_are_the_same_tasks(monkeypatch, shared_rows, parameter
 
 
 def test_threads_that_share_a_table_change_no_bit(monkeypatch):
-    monkeypatch.setattr("marginshot.kernels.grams._BLOCK", 50)  # four blocks, the last one shorter
+    monkeypatch.setattr("marginshot.batch.inputs._BLOCK", 50)  # four blocks, the last one shorter
     X, support, labels, query = table_tasks()
     one = solve_tasks(support, labels, query, table=X)
     assert_array_equal(solve_tasks(support, labels, query, table=X, n_jobs=2), one)
@@ -263,7 +263,7 @@ def test_two_classes_of_which_one_has_nearly_all(monkeypatch):
         clf.fit(np.concatenate((support[task], query[task])), [0, 1, *[-1] * 30])
         expected = probabilities_of("graph", scores[task])
         assert_allclose(clf.label_distributions_[2:], expected, atol=2e-2)
-    monkeypatch.setattr("marginshot.task_mixture.FEW_CLASSES", 0)
+    monkeypatch.setattr("marginshot.model.task_mixture.FEW_CLASSES", 0)
     among_unit_rows = np.mean(solve_tasks(support, labels, query, **PRESETS["auto"]).argmax(axis=2) == truth)
     assert found > 0.85
     assert found > among_unit_rows + 0.1

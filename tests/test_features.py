@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
-from marginshot.features import FeatureBank, load_features, make_bank
+from marginshot.data.features import FeatureBank, load_features, make_bank
 
 
 @pytest.fixture

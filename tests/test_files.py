@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from marginshot._files import atomic_path
+from marginshot._lib.files import atomic_path
 
 
 def test_a_failure_leaves_what_was_there(tmp_path):

@@ -9,11 +9,11 @@ from sklearn.datasets import load_digits
 from sklearn.semi_supervised import LabelSpreading
 
 from marginshot import TransductiveMaxMarginClassifier, solve_tasks
-from marginshot.calibration import Calibration
-from marginshot.graph import DAMPING, DOUBT, LabelGraph, weight_of_graph
-from marginshot.graph_compiled import spread_labels
-from marginshot.neighbours import NeighbourSmoothing, TaskNeighbours
-from marginshot.settings import PRESETS
+from marginshot.batch.graph_compiled import spread_labels
+from marginshot.classifier.settings import PRESETS
+from marginshot.model.calibration import Calibration
+from marginshot.model.graph import DAMPING, DOUBT, LabelGraph, weight_of_graph
+from marginshot.model.neighbours import NeighbourSmoothing, TaskNeighbours
 from tasks_for_tests import from_bank
 
 

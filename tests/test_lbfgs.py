@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from marginshot.engine import _follow_paths, _run_solver
-from marginshot.objectives.margin import MarginLoss, one_vs_rest
-from marginshot.settings import PAPER_LAMBDA2, Settings
+from marginshot.batch.solve import _follow_paths, _run_solver
+from marginshot.classifier.settings import PAPER_LAMBDA2, Settings
+from marginshot.model.margin import MarginLoss, one_vs_rest
 from marginshot.solvers.continuation import follow_path, stage_tolerances
 from reference.scipy_fs_tmmc import centred_unit_rows, solve
 from tasks_for_tests import blobs, from_bank
@@ -74,7 +74,7 @@ def test_single_precision_finds_what_double_does(tasks):
 
 
 def test_a_task_that_stalls_in_single_precision_is_solved_in_double(tasks, monkeypatch):
-    monkeypatch.setattr("marginshot.engine._LEAST_SINGLE_NORM", 0.0)
+    monkeypatch.setattr("marginshot.batch.solve._LEAST_SINGLE_NORM", 0.0)
     grams = np.stack([rows @ rows.T for rows, _ in tasks]).astype(np.float32)
     grams[0] = 0.0  # has nothing to fit, and ends at once
     labels, offsets, tight = np.stack([label for _, label in tasks]), np.full((6, 4), 2 / 4 - 1), Settings(tol=1e-9)

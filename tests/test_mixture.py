@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax
 
 from marginshot import PRESETS, solve_tasks
-from marginshot.mixture import fit_mixture, spread
-from marginshot.mixture_compiled import fit_mixtures
+from marginshot.batch.mixture_compiled import fit_mixtures
+from marginshot.model.mixture import fit_mixture, spread
 
 
 def clusters(counts, *, shots=1, spread=0.15, seed=0, dimensions=20):
@@ -39,7 +39,7 @@ def test_equal_classes_are_found_equal(seed):
 
 def test_in_many_dimensions_equal_shares_have_a_longer_head_start(monkeypatch):
     """Overlapping balls of 200 dimensions: wrong divisions of equal classes seem sure without it, the guard aside."""
-    monkeypatch.setattr("marginshot.mixture.EXPLAINED_UNCHECKED", 0.03)
+    monkeypatch.setattr("marginshot.model.mixture.EXPLAINED_UNCHECKED", 0.03)
 
     def misjudged():
         errors = []
@@ -50,7 +50,7 @@ def test_in_many_dimensions_equal_shares_have_a_longer_head_start(monkeypatch):
         return np.mean(errors)
 
     with_lead = misjudged()
-    monkeypatch.setattr("marginshot.mixture.DIMENSIONS_OF_A_NAT", np.inf)
+    monkeypatch.setattr("marginshot.model.mixture.DIMENSIONS_OF_A_NAT", np.inf)
     assert with_lead < 0.5 * misjudged()
 
 
@@ -76,7 +76,7 @@ def test_most_classes_may_be_absent(shots, monkeypatch):
         return np.mean(shares)
 
     supposed = missed()
-    monkeypatch.setattr("marginshot.mixture.MANY_CLASSES", 100)
+    monkeypatch.setattr("marginshot.model.mixture.MANY_CLASSES", 100)
     assert supposed < 0.5 * missed()
 
 

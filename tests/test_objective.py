@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import approx_fprime
 
-from marginshot.kernels.exponentials_compiled import decay, log1p
-from marginshot.objectives.margin import MarginLoss, one_vs_rest
-from marginshot.objectives.margin_compiled import margin_loss
+from marginshot.model.margin import MarginLoss, one_vs_rest
+from marginshot.solvers.exponentials_compiled import decay, log1p
+from marginshot.solvers.margin_compiled import margin_loss
 from reference.scipy_fs_tmmc import ClassProblem
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from marginshot.priors import offsets, starting_prior
-from marginshot.settings import Settings
+from marginshot.classifier.settings import Settings
+from marginshot.model.shares import offsets, starting_prior
 
 
 def test_the_offset_is_the_mean_label_of_a_class():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from marginshot.subsets import evenly
+from marginshot.model.subsets import evenly
 
 
 @given(size=st.integers(0, 5000), count=st.integers(1, 300))

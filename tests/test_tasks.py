@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from marginshot.features import FeatureBank, make_bank
-from marginshot.tasks import TaskSampler, TaskSettings, apportion, sample_without_replacement, spread_shots
+from marginshot.data.features import FeatureBank, make_bank
+from marginshot.data.sampler import TaskSampler, TaskSettings, apportion, sample_without_replacement, spread_shots
 
 
 def make(sizes: list[int], n_features: int = 3) -> FeatureBank:

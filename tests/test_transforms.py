@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from marginshot.transforms import CentreAndNormalise, centre_and_normalize, l2_normalize, power_transform
+from marginshot.model.transforms import CentreAndNormalise, centre_and_normalize, l2_normalize, power_transform
 
 
 @pytest.fixture

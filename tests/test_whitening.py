@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from marginshot.features import FeatureBank
-from marginshot.whitening import WithinClassWhitening, whiten
+from marginshot.data.features import FeatureBank
+from marginshot.evaluation.whitening import WithinClassWhitening, whiten
 
 
 def bank(classes, *, source="novel.npz", width=3, seed=0):

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from marginshot._lazy import lazy_names
+from marginshot._lib.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from marginshot.calibration import platt_probabilities
-    from marginshot.engine import solve_tasks
-    from marginshot.estimators import TransductiveMaxMarginClassifier
-    from marginshot.settings import PRESETS
+    from marginshot.batch.solve import solve_tasks
+    from marginshot.classifier.estimator import TransductiveMaxMarginClassifier
+    from marginshot.classifier.settings import PRESETS
+    from marginshot.model.calibration import platt_probabilities
 
 __version__ = "0.2.0.dev0"
 
@@ -22,10 +22,10 @@ __all__ = ["PRESETS", "TransductiveMaxMarginClassifier", "__version__", "platt_p
 
 # Loaded when first asked for: `marginshot --help` must not wait for scikit-learn.
 _HOMES = {
-    "PRESETS": "marginshot.settings",
-    "TransductiveMaxMarginClassifier": "marginshot.estimators",
-    "platt_probabilities": "marginshot.calibration",
-    "solve_tasks": "marginshot.engine",
+    "PRESETS": "marginshot.classifier.settings",
+    "TransductiveMaxMarginClassifier": "marginshot.classifier.estimator",
+    "platt_probabilities": "marginshot.model.calibration",
+    "solve_tasks": "marginshot.batch.solve",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

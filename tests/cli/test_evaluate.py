@@ -18,8 +18,8 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
+from marginshot.data.features import load_features
 from marginshot.evaluation.results import Evaluation
-from marginshot.features import load_features
 
 QUICK = ("--tasks", 12, "--methods", "protonet,simpleshot")
 

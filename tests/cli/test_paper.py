@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from marginshot.data.features import load_features
 from marginshot.evaluation.results import Evaluation
-from marginshot.features import load_features
 from marginshot.reporting.paper import paper_tables
 
 

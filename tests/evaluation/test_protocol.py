@@ -12,14 +12,14 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from numpy.testing import assert_array_equal
 from threadpoolctl import threadpool_limits
 
+from marginshot.data.features import load_features
+from marginshot.data.sampler import TaskSampler, TaskSettings
 from marginshot.evaluation import protocol
 from marginshot.evaluation.checkpoint import BlockProgress, Checkpoint, checkpoint_path
 from marginshot.evaluation.protocol import EvaluationInterrupted, evaluate
 from marginshot.evaluation.results import Evaluation
 from marginshot.evaluation.run import Run
 from marginshot.evaluation.statistics import mean_and_interval, paired_difference
-from marginshot.features import load_features
-from marginshot.tasks import TaskSampler, TaskSettings
 
 
 def make_run(**changes) -> Run:

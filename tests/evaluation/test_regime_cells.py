@@ -12,13 +12,13 @@ import pytest
 from doubles import FirstClass, NearestMean
 from numpy.testing import assert_allclose
 
+from marginshot.data.features import load_features, make_bank
+from marginshot.data.sampler import TaskSettings
 from marginshot.evaluation import regimes
 from marginshot.evaluation.protocol import evaluate
 from marginshot.evaluation.regime_table import CellResult, LeftOut, RegimeTable
 from marginshot.evaluation.regimes import Regime, RegimePlan, find_shortage, run_regimes
 from marginshot.evaluation.run import Run
-from marginshot.features import load_features, make_bank
-from marginshot.tasks import TaskSettings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,11 +9,11 @@ import pytest
 from doubles import FirstClass, NearestMean
 from numpy.testing import assert_array_equal
 
+from marginshot.data.features import load_features
+from marginshot.data.sampler import TaskSettings
 from marginshot.evaluation.protocol import evaluate
 from marginshot.evaluation.results import FORMAT, Evaluation, tasks_path
 from marginshot.evaluation.run import Run
-from marginshot.features import load_features
-from marginshot.tasks import TaskSettings
 
 
 @pytest.fixture(scope="module")

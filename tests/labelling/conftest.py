@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from marginshot.cli.app import main
+from marginshot.data.pictures import read_picture
 from marginshot.labelling.encoders import PictureEncoder, TextEncoder
-from marginshot.pictures import read_picture
 
 COLOURS = {"blue": (40, 60, 200), "green": (40, 180, 70), "red": (210, 50, 40)}
 

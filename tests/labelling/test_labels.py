@@ -11,12 +11,12 @@ import pytest
 from scipy import stats
 from scipy.sparse import csr_array
 
-from marginshot import neighbour_search
 from marginshot.labelling import label_embeddings, label_texts, load_model, rejection
 from marginshot.labelling.embedding_map import embedding_map
 from marginshot.labelling.exports import Export, write_export
 from marginshot.labelling.rejection import fit_rejection
 from marginshot.labelling.suggestions import suggest_rows
+from marginshot.model import neighbour_search
 
 
 @pytest.fixture

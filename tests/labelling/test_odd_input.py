@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from marginshot.data.pictures import UnreadablePictureError, read_picture
 from marginshot.labelling import transfers
 from marginshot.labelling.encoders import PictureEncoder
 from marginshot.labelling.tables import read_labels, read_npz, read_table, stack_embeddings
-from marginshot.pictures import UnreadablePictureError, read_picture
 
 LABEL = ("label", "photos", "--examples", "examples", "--out", "labelled")
 

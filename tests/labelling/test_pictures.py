@@ -12,10 +12,10 @@ import pytest
 
 Image = pytest.importorskip("PIL.Image", reason="pictures need the extra vision")
 
+from marginshot.data.pictures import UnreadablePictureError, read_picture  # noqa: E402
 from marginshot.labelling import label_images  # noqa: E402
 from marginshot.labelling.exports import Export, how_to_open, write_export  # noqa: E402
 from marginshot.labelling.gallery import thumbnail_uri  # noqa: E402
-from marginshot.pictures import UnreadablePictureError, read_picture  # noqa: E402
 
 
 @pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "tiff"])

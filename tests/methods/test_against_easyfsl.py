@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from marginshot.methods import get_method
-from marginshot.transforms import centre_and_normalize
+from marginshot.model.transforms import centre_and_normalize
 from tasks_for_tests import blobs
 
 easyfsl_methods = pytest.importorskip("easyfsl.methods")

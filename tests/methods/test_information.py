@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import check_grad
 
 from marginshot.methods._heads import CosineHead, EuclideanHead
-from marginshot.objectives.information import InformationObjective
+from marginshot.methods._information import InformationObjective
 
 KINDS = [
     InformationObjective(cross_entropy=0.7, marginal=1.3, conditional=0.4),

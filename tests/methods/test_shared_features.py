@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from marginshot.methods import get_method
-from marginshot.transforms import centre_and_normalize
+from marginshot.model.transforms import centre_and_normalize
 from tasks_for_tests import from_bank
 
 

@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 from sklearn.neighbors import NearestNeighbors
 
-from marginshot._jit import leaf
-from marginshot.kernels.task_compiled import nearest_neighbours
+from marginshot._lib.jit import leaf
+from marginshot.solvers.task_compiled import nearest_neighbours
 from marginshot.solvers.transport_compiled import balanced_plan
 
 

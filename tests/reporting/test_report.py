@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from marginshot.data.features import load_features
+from marginshot.data.sampler import TaskSettings
 from marginshot.evaluation.protocol import evaluate
 from marginshot.evaluation.results import Evaluation
 from marginshot.evaluation.run import Run
-from marginshot.features import load_features
 from marginshot.methods import get_method
 from marginshot.reporting.figures import spread_apart
 from marginshot.reporting.report import render_report, write_report
 from marginshot.reporting.tables import duration, full_table, paper_table, percent
-from marginshot.tasks import TaskSettings
 
 NASTY = "<script>alert('$x$ & \"y\"')</script>.npz"
 

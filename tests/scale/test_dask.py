@@ -16,7 +16,7 @@ distributed = pytest.importorskip("distributed")
 
 import pyarrow.parquet as pq  # noqa: E402
 
-from marginshot import distributed as ours  # noqa: E402
+from marginshot.classifier import distributed as ours  # noqa: E402
 
 N_ROWS, CHUNK = 6_000, 1_000
 

@@ -8,12 +8,12 @@ import joblib
 import pytest
 from backend_methods import Deadly
 
+from marginshot.data.features import load_features
+from marginshot.data.sampler import TaskSettings
 from marginshot.evaluation import protocol
 from marginshot.evaluation.protocol import evaluate
 from marginshot.evaluation.run import Run
-from marginshot.features import load_features
 from marginshot.methods import ProtoNet, SimpleShot
-from marginshot.tasks import TaskSettings
 
 HERE = str(Path(__file__).parent)
 

@@ -7,10 +7,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.neighbors import NearestNeighbors
 
-from marginshot import TransductiveMaxMarginClassifier, neighbour_search, neighbours_compiled
-from marginshot.neighbour_search import compare_all, nearest_of_each, nearest_stored
-from marginshot.neighbours import NeighbourSmoothing, TaskNeighbours, mean_of_rows, smooth_grams
-from marginshot.transforms import l2_normalize
+from marginshot import TransductiveMaxMarginClassifier
+from marginshot.batch import neighbours_compiled
+from marginshot.model import neighbour_search
+from marginshot.model.neighbour_search import compare_all, nearest_of_each, nearest_stored
+from marginshot.model.neighbours import NeighbourSmoothing, TaskNeighbours, mean_of_rows, smooth_grams
+from marginshot.model.transforms import l2_normalize
 
 
 def unit_rows(n_rows, n_features, seed=0):

@@ -9,8 +9,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
-from marginshot import TransductiveMaxMarginClassifier, large, rows
-from marginshot.passes import QueryPass
+from marginshot import TransductiveMaxMarginClassifier
+from marginshot.classifier import large
+from marginshot.classifier.passes import QueryPass
+from marginshot.data import rows
 
 
 def fit(X, y, **parameters):
@@ -278,7 +280,7 @@ def test_a_prior_is_estimated_from_a_sample(monkeypatch):
     kept = (truth != 1) | (y >= 0) | (np.arange(len(X)) % 4 == 0)  # class 1 is rare
     X, y = X[kept], y[kept]
     whole = fit(X, y, prior="estimate").prior_
-    monkeypatch.setattr("marginshot.subsets.SAMPLED_QUERIES", 400)
+    monkeypatch.setattr("marginshot.model.subsets.SAMPLED_QUERIES", 400)
     sampled = fit(X, y, prior="estimate").prior_
     assert whole.argmin() == 1
     assert_allclose(sampled, whole, atol=0.07)

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from marginshot import TransductiveMaxMarginClassifier
-from marginshot.progress import FitMonitor, InterruptedFitWarning
+from marginshot.classifier.progress import FitMonitor, InterruptedFitWarning
 
 SOLVERS = ["dual", "primal"]
 
@@ -59,7 +59,7 @@ def test_verbose_speaks_on_standard_error(task, solver, capsys):
 
 def test_a_long_stage_speaks_now_and_then(monkeypatch, capsys):
     clock = iter(np.arange(0.0, 100.0, 2.0))
-    monkeypatch.setattr("marginshot.progress.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("marginshot.classifier.progress.time.monotonic", lambda: next(clock))
     on_iteration = FitMonitor(1, None, (0.0, 1.0), 3)(1)
     for iteration in range(10):
         on_iteration(iteration, np.ones(2))

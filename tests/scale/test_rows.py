@@ -11,8 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
-from marginshot import TransductiveMaxMarginClassifier, rows
-from marginshot.rows import ArrayRows, ParquetRows
+from marginshot import TransductiveMaxMarginClassifier
+from marginshot.data import rows
+from marginshot.data.rows import ArrayRows, ParquetRows
 
 
 @pytest.fixture

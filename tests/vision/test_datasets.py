@@ -20,7 +20,7 @@ from picture_layouts import (
 )
 from PIL import Image
 
-from marginshot.pictures import read_picture
+from marginshot.data.pictures import read_picture
 from marginshot.vision.datasets import (
     CorruptImageError,
     DatasetMismatchError,

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="needs the extra vision")
 
 from picture_layouts import picture, write_class_folders  # noqa: E402
 
-from marginshot.features import load_features  # noqa: E402
+from marginshot.data.features import load_features  # noqa: E402
 from marginshot.vision.backbones import build_backbone  # noqa: E402
 from marginshot.vision.datasets import CorruptImageError, open_dataset  # noqa: E402
 from marginshot.vision.devices import torch_device  # noqa: E402
@@ -278,10 +278,10 @@ def test_efficientnet_lite0_is_the_reference_implementation():
 
 
 def test_offline_encoder_and_fs_tmmc_on_photographs(shared_data, tmp_path):
+    from marginshot.data.sampler import TaskSettings
     from marginshot.evaluation.protocol import evaluate
     from marginshot.evaluation.run import Run
     from marginshot.methods import get_method
-    from marginshot.tasks import TaskSettings
 
     with tarfile.open(shared_data / "photos" / "photos.tar") as archive:
         archive.extractall(tmp_path / "photos", filter="data")

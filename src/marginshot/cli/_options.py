@@ -14,8 +14,8 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from marginshot.data.sampler import TaskSettings
     from marginshot.methods.base import Method
-    from marginshot.tasks import TaskSettings
 
 
 def _check_jobs(jobs: int) -> int:
@@ -60,7 +60,7 @@ def parse_tasks(
     ways: Sequence[int], shots: Sequence[str], query: int, dirichlet: float | None, present: int | None
 ) -> list[TaskSettings]:
     """Every way with every shot, in the order given."""
-    from marginshot.tasks import TaskSettings
+    from marginshot.data.sampler import TaskSettings
 
     return [
         TaskSettings(
@@ -72,7 +72,7 @@ def parse_tasks(
 
 
 def _parse_shot(text: str, way: int) -> int | tuple[int, ...]:
-    from marginshot.tasks import spread_shots
+    from marginshot.data.sampler import spread_shots
 
     if re.fullmatch(r"\d+", text):
         return int(text)

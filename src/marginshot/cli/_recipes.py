@@ -53,7 +53,7 @@ class Recipe:
 
 def recipe_names() -> list[str]:
     """Names of all recipes."""
-    folder = files("marginshot") / "data" / "recipes"
+    folder = files("marginshot.cli") / "recipes"
     return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
 
 
@@ -61,7 +61,7 @@ def load_recipe(name: str) -> Recipe:
     """The recipe called ``name``."""
     if name not in recipe_names():
         raise ValueError(f"There is no recipe {name!r}; choose one of {', '.join(recipe_names())}.")
-    text = (files("marginshot") / "data" / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
+    text = (files("marginshot.cli") / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
     return parse_recipe(name, text)
 
 

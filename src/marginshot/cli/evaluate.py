@@ -16,10 +16,10 @@ from marginshot.cli._options import Jobs, Plugins, load_plugins, parse_methods, 
 from marginshot.cli._output import check_outputs, emit, emit_grid, progress_bar, say
 
 if TYPE_CHECKING:
+    from marginshot.data.features import FeatureBank
     from marginshot.evaluation.checkpoint import Checkpoint
     from marginshot.evaluation.results import Evaluation
     from marginshot.evaluation.run import Run
-    from marginshot.features import FeatureBank
 
 DEFAULT_METHODS = "fs-tmmc,fs-mmc,simpleshot,laplacianshot"
 
@@ -103,12 +103,12 @@ def command(
 
 def load_banks(features: list[str], base: str | None, *, allow_pickle: bool) -> list[FeatureBank]:
     """The features to draw tasks from, whitened by those of ``base`` classes where given."""
-    from marginshot.features import load_features
+    from marginshot.data.features import load_features
 
     banks = [load_features(spec, allow_pickle=allow_pickle) for spec in features]
     if base is None:
         return banks
-    from marginshot.whitening import whiten
+    from marginshot.evaluation.whitening import whiten
 
     return whiten(banks, load_features(base, allow_pickle=allow_pickle))
 

@@ -74,9 +74,9 @@ def command(
     Example: marginshot regimes features.npz digits --way 5 --way 20 -j 2 --out regimes/
     """
     check_folder(out, resume=resume, force=force)
+    from marginshot.data.features import load_features
     from marginshot.evaluation.regime_table import RegimeTable
     from marginshot.evaluation.regimes import Regime, RegimePlan
-    from marginshot.features import load_features
 
     load_plugins(plugin)
     chosen = parse_methods(methods, config)

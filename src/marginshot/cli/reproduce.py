@@ -113,11 +113,11 @@ def _test_images(recipe: Recipe, data: Path | None) -> ImageSet:
 
 def _evaluate(recipe: Recipe, features: Path, result: Path, tasks: int | None, jobs: int) -> Evaluation:
     """Evaluate unless the result of these very features, methods and tasks is there."""
+    from marginshot.data.features import load_features
+    from marginshot.data.sampler import TaskSettings
     from marginshot.evaluation.checkpoint import Checkpoint, checkpoint_path
     from marginshot.evaluation.run import Run
-    from marginshot.features import load_features
     from marginshot.methods import get_method
-    from marginshot.tasks import TaskSettings
 
     run = Run(
         banks=[load_features(features)],

@@ -50,10 +50,10 @@ def command(
     """
     import optuna  # noqa: F401  here, so that a missing extra is told before the features are read
 
-    from marginshot._files import atomic_path
+    from marginshot._lib.files import atomic_path
+    from marginshot.data.features import load_features
     from marginshot.evaluation.run import Run
     from marginshot.evaluation.tuning import tune, write_toml
-    from marginshot.features import load_features
 
     settings = parse_tasks(way, shot, query, dirichlet, None)
     check_outputs([out], force=force)

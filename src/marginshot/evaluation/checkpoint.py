@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot._files import DAMAGED_ARCHIVE, atomic_path
+from marginshot._lib.files import DAMAGED_ARCHIVE, atomic_path
 from marginshot.evaluation.results import beside_result
 from marginshot.evaluation.statistics import N_BINS
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import threadpool_limits
 
+from marginshot.data.sampler import TaskSampler
 from marginshot.evaluation.checkpoint import BlockProgress, Checkpoint
 from marginshot.evaluation.results import Evaluation
 from marginshot.evaluation.run import Run
 from marginshot.evaluation.summary import summarise
 from marginshot.evaluation.workers import Job, Outcome, predict, recorded_warnings, run_job, warm_up
-from marginshot.tasks import TaskSampler
 
 if TYPE_CHECKING:
     from marginshot.methods.base import Method

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from marginshot._files import atomic_path
+from marginshot._lib.files import atomic_path
 from marginshot.evaluation.results import describe_machine
 
 #: First entry of every file; `RegimeTable.load` refuses a file without it.

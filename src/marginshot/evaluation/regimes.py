@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from marginshot.data.features import FeatureBank
+from marginshot.data.sampler import SharesDoNotFitError, TaskSampler, TaskSettings
 from marginshot.evaluation.checkpoint import BlockProgress
 from marginshot.evaluation.protocol import run_missing
 from marginshot.evaluation.regime_table import Cell, CellResult, LeftOut, RegimeTable, Score
 from marginshot.evaluation.run import check_sources
 from marginshot.evaluation.statistics import mean_and_interval
 from marginshot.evaluation.workers import describe_method
-from marginshot.features import FeatureBank
-from marginshot.tasks import SharesDoNotFitError, TaskSampler, TaskSettings
 
 if TYPE_CHECKING:
     from marginshot.methods.base import Method
@@ -159,7 +159,7 @@ def run_regimes(
 
     Examples
     --------
-    >>> from marginshot.features import load_features
+    >>> from marginshot.data.features import load_features
     >>> from marginshot.methods import get_method
     >>> methods = {name: get_method(name) for name in ("simpleshot", "protonet")}
     >>> plan = RegimePlan(banks=[load_features("digits")], methods=methods, regimes=[Regime()], ways=[5, 11], shots=[5])

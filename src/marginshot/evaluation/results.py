@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot._files import DAMAGED_ARCHIVE, atomic_path
+from marginshot._lib.files import DAMAGED_ARCHIVE, atomic_path
 
 #: First entry of every result file; `Evaluation.load` refuses a file without it.
 FORMAT = "marginshot-output/1"

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from marginshot.data.features import FeatureBank
+from marginshot.data.sampler import TaskSettings
 from marginshot.evaluation.results import as_json
 from marginshot.evaluation.workers import describe_method
-from marginshot.features import FeatureBank
-from marginshot.tasks import TaskSettings
 
 if TYPE_CHECKING:
     from marginshot.methods.base import Method

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from marginshot.data.features import FeatureBank
+from marginshot.data.sampler import TaskSettings
 from marginshot.evaluation.checkpoint import BlockProgress
 from marginshot.evaluation.results import Calibration, Difference, Evaluation, FeatureRecord, MethodResult
 from marginshot.evaluation.run import Run
@@ -18,8 +20,6 @@ from marginshot.evaluation.statistics import (
     worst_tenth,
 )
 from marginshot.evaluation.workers import describe_method
-from marginshot.features import FeatureBank
-from marginshot.tasks import TaskSettings
 
 #: The method others are compared with, where it takes part; else it is the first.
 REFERENCE_METHOD = "fs-tmmc"

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from marginshot.engine import seconds_compiling
+from marginshot.batch.solve import seconds_compiling
+from marginshot.data.sampler import TaskBatch, TaskSampler
 from marginshot.evaluation.statistics import N_BINS, count_reliability
-from marginshot.tasks import TaskBatch, TaskSampler
 
 if TYPE_CHECKING:
     from marginshot.methods.base import Method

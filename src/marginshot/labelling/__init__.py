@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from marginshot._lazy import lazy_names
+from marginshot._lib.lazy import lazy_names
 
 if TYPE_CHECKING:
     from marginshot.labelling.api import label_embeddings, label_images, label_texts

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.estimators import TransductiveMaxMarginClassifier
+from marginshot.classifier.estimator import TransductiveMaxMarginClassifier
 from marginshot.labelling.rejection import Rejection, fit_rejection
 from marginshot.labelling.suggestions import suggest_rows
-from marginshot.neighbour_search import INSTALL, search_is_fast
-from marginshot.transforms import differ_in_length
+from marginshot.model.neighbour_search import INSTALL, search_is_fast
+from marginshot.model.transforms import differ_in_length
 
 Array = NDArray[np.float64]
 

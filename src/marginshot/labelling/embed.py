@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marginshot.data.pictures import UnreadablePictureError, pillow_silenced
 from marginshot.labelling.collection import Collection
 from marginshot.labelling.encoders import ItemEncoder
 from marginshot.labelling.store import Store
-from marginshot.pictures import UnreadablePictureError, pillow_silenced
 
 BATCH_SIZE = 32
 THREADS = 2

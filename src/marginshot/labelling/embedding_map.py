@@ -8,7 +8,7 @@ from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 from threadpoolctl import threadpool_limits
 
-from marginshot.transforms import CentreAndNormalise
+from marginshot.model.transforms import CentreAndNormalise
 
 #: t-SNE is drawn for this many rows; the others are placed beside their nearest neighbours among them.
 LARGEST_MAP = 1_000

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from marginshot.data.pictures import read_picture
 from marginshot.labelling.store import file_digest
-from marginshot.pictures import read_picture
 
 if TYPE_CHECKING:
     from marginshot.vision.picture_encoder import LoadedPictureEncoder

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
-from marginshot._files import atomic_path
+from marginshot._lib.files import atomic_path
 from marginshot.labelling.embedding_map import embedding_map
 from marginshot.labelling.labelling import Labelling
 from marginshot.labelling.tables import write_table

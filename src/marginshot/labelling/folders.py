@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from marginshot.data.pictures import PICTURE_SUFFIXES, is_picture
 from marginshot.labelling.collection import Collection, check_classes
 from marginshot.labelling.store import file_digest
 from marginshot.labelling.tables import TABLE_SUFFIXES, read_labels, read_table
-from marginshot.pictures import PICTURE_SUFFIXES, is_picture
 
 #: Sub-folders that hold unlabelled pictures where all others are classes.
 UNLABELLED_FOLDERS = frozenset({"unlabelled", "unlabeled"})

@@ -13,10 +13,10 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from numpy.typing import NDArray
 
-from marginshot._files import atomic_path
+from marginshot._lib.files import atomic_path
+from marginshot.data.pictures import UnreadablePictureError, pillow_silenced, read_picture
 from marginshot.labelling.embedding_map import embedding_map
 from marginshot.labelling.labelling import COLUMNS, FOREIGN, GIVEN, Labelling
-from marginshot.pictures import UnreadablePictureError, pillow_silenced, read_picture
 
 #: Items of one group that are shown; of larger groups the least certain, and some spread evenly over the others.
 LARGEST_GROUP = 120

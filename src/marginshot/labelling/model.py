@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from marginshot._files import DAMAGED_ARCHIVE, atomic_path
-from marginshot.estimators import TransductiveMaxMarginClassifier
+from marginshot._lib.files import DAMAGED_ARCHIVE, atomic_path
+from marginshot.classifier.estimator import TransductiveMaxMarginClassifier
+from marginshot.classifier.persistence import assert_format
 from marginshot.labelling.classify import Answers, apply_rows
 from marginshot.labelling.collection import Kind
 from marginshot.labelling.rejection import Rejection
 from marginshot.labelling.tables import stack_embeddings
-from marginshot.persistence import assert_format
 
 FORMAT = "marginshot-labeller-1"
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from marginshot.labelling.sketch import sketch
-from marginshot.neighbour_search import nearest_of_each, search_is_fast
-from marginshot.neighbours import mean_of_rows
-from marginshot.transforms import l2_normalize
+from marginshot.model.neighbour_search import nearest_of_each, search_is_fast
+from marginshot.model.neighbours import mean_of_rows
+from marginshot.model.transforms import l2_normalize
 
 Array = NDArray[np.float32]  # half the time of float64, and cosines need no more
 

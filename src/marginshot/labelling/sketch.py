@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.transforms import l2_normalize
+from marginshot.model.transforms import l2_normalize
 
 N_DIRECTIONS = 128
 

@@ -17,9 +17,9 @@ from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
 from marginshot.labelling.sketch import sketch
-from marginshot.neighbour_search import nearest_of_each, search_is_fast
-from marginshot.neighbours import mean_of_rows
-from marginshot.transforms import CentreAndNormalise
+from marginshot.model.neighbour_search import nearest_of_each, search_is_fast
+from marginshot.model.neighbours import mean_of_rows
+from marginshot.model.transforms import CentreAndNormalise
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.floating]

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot._files import DAMAGED_ARCHIVE, atomic_path
-from marginshot.features import PARQUET_SUFFIXES, check_names_differ
+from marginshot._lib.files import DAMAGED_ARCHIVE, atomic_path
+from marginshot.data.features import PARQUET_SUFFIXES, check_names_differ
+from marginshot.data.labels import is_missing
 from marginshot.labelling.collection import Collection
-from marginshot.labels import is_missing
 
 CSV_SUFFIXES = (".csv", ".tsv")
 TABLE_SUFFIXES = (*CSV_SUFFIXES, *PARQUET_SUFFIXES)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from marginshot._files import atomic_path
+from marginshot._lib.files import atomic_path
 from marginshot.labelling.jobs import Action, Job
 from marginshot.labelling.labelling import Labelling
 from marginshot.labelling.tables import read_table

@@ -8,11 +8,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.kernels.batched import class_means, inner_products, one_hot, squared_norms
+from marginshot.methods._batched import class_means, inner_products, one_hot, squared_norms
+from marginshot.methods._information import InformationObjective
 from marginshot.methods.base import Tasks
-from marginshot.objectives.information import InformationObjective
+from marginshot.model.transforms import Centre, centre_and_normalize
 from marginshot.solvers.adam import adam
-from marginshot.transforms import Centre, centre_and_normalize
 
 Array = NDArray[Any]
 

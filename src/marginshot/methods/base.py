@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from marginshot._validation import check_task_batch
+from marginshot._lib.validation import check_task_batch
 
 Scores = NDArray[np.float64]
 

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.kernels.batched import softmax
+from marginshot.methods._batched import softmax
 from marginshot.methods._heads import CosineHead, train_head
+from marginshot.methods._information import InformationObjective
 from marginshot.methods._linear import support_coordinates
 from marginshot.methods.base import Scores, Tasks, TaskwiseMethod, check_count, check_setting, register
-from marginshot.objectives.information import InformationObjective
-from marginshot.transforms import Centre, centre_and_normalize, check_centre
+from marginshot.model.transforms import Centre, centre_and_normalize, check_centre
 
 _REFERENCE = 'Chen, Liu, Kira, Wang and Huang, "A Closer Look at Few-shot Classification", ICLR 2019'
 # Well below the differences that decide a label; scikit-learn's default of 1e-4 is not.

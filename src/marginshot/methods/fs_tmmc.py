@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.calibration import probabilities_of
-from marginshot.engine import solve_tasks
+from marginshot.batch.solve import solve_tasks
+from marginshot.classifier.settings import PAPER_LAMBDA2, PRESETS
 from marginshot.methods.base import register
-from marginshot.settings import PAPER_LAMBDA2, PRESETS
+from marginshot.model.calibration import probabilities_of
 
 Array = NDArray[np.float64]
 
@@ -63,7 +63,7 @@ class FSTMMC:
 class FSTMMCEstimatedPrior(FSTMMC):
     """FS-TMMC whose class shares are estimated from the task, for unbalanced queries. Transductive.
 
-    Not in the paper; see `marginshot.mixture`.
+    Not in the paper; see `marginshot.model.mixture`.
     """
 
     name: ClassVar[str] = "fs-tmmc-estimate"

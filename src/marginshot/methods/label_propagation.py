@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.kernels.batched import one_hot, softmax, squared_distances
+from marginshot.methods._batched import one_hot, softmax, squared_distances
 from marginshot.methods.base import Scores, Tasks, TaskwiseMethod, check_count, check_setting, register
-from marginshot.transforms import Centre, centre_and_normalize, check_centre
+from marginshot.model.transforms import Centre, centre_and_normalize, check_centre
 
 
 @register

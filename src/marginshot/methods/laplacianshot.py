@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.kernels.batched import class_means, squared_distances
+from marginshot.methods._batched import class_means, squared_distances
 from marginshot.methods.base import Scores, Tasks, TaskwiseMethod, check_count, check_setting, register
 from marginshot.methods.bd_cspn import rectified_prototypes
-from marginshot.transforms import Centre, centre_and_normalize, check_centre
+from marginshot.model.transforms import Centre, centre_and_normalize, check_centre
 
 _REFERENCE = 'Ziko, Dolz, Granger and Ben Ayed, "Laplacian Regularized Few-Shot Learning", ICML 2020'
 # Relative change of the objective at which a task stops, in the authors' code and in EasyFSL.

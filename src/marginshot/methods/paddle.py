@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.kernels.batched import inner_products
+from marginshot.methods._batched import inner_products
 from marginshot.methods.base import Scores, Tasks, TaskwiseMethod, check_count, check_setting, register
-from marginshot.transforms import Centre, centre_and_normalize, check_centre
+from marginshot.model.transforms import Centre, centre_and_normalize, check_centre
 
 
 @register

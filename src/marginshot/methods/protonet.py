@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from marginshot.kernels.batched import class_means, softmax, squared_distances
+from marginshot.methods._batched import class_means, softmax, squared_distances
 from marginshot.methods.base import Scores, Tasks, TaskwiseMethod, register
 
 

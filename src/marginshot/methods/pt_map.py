@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.kernels.batched import class_means, inner_products, softmax, squared_distances
+from marginshot.methods._batched import class_means, inner_products, softmax, squared_distances
 from marginshot.methods.base import Scores, Tasks, TaskwiseMethod, check_count, check_setting, register
-from marginshot.transforms import l2_normalize, power_transform
+from marginshot.model.transforms import l2_normalize, power_transform
 
 
 @register

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from marginshot.kernels.batched import class_means, inner_products
+from marginshot.methods._batched import class_means, inner_products
 from marginshot.methods.base import Tasks, TaskwiseMethod, register
 from marginshot.methods.protonet import minus_distances_to_means
-from marginshot.transforms import Centre, centre_and_normalize, check_centre, l2_normalize
+from marginshot.model.transforms import Centre, centre_and_normalize, check_centre, l2_normalize
 
 _REFERENCE = (
     "Wang, Chao, Weinberger and van der Maaten, "

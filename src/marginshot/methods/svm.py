@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from marginshot.methods._linear import support_coordinates
 from marginshot.methods.base import Tasks, TaskwiseMethod, check_count, check_setting, register
-from marginshot.transforms import Centre, centre_and_normalize, check_centre
+from marginshot.model.transforms import Centre, centre_and_normalize, check_centre
 
 # Well below the differences that decide a label; scikit-learn's default of 1e-4 is not.
 _TOL = 1e-6

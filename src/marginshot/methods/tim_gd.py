@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from marginshot.kernels.batched import softmax
+from marginshot.methods._batched import softmax
 from marginshot.methods._heads import CosineHead, train_head
+from marginshot.methods._information import InformationObjective
 from marginshot.methods.base import Scores, Tasks, TaskwiseMethod, check_count, check_setting, register
-from marginshot.objectives.information import InformationObjective
-from marginshot.transforms import Centre, check_centre
+from marginshot.model.transforms import Centre, check_centre
 
 
 @register

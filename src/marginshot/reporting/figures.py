@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginshot._files import atomic_path
+from marginshot._lib.files import atomic_path
 from marginshot.evaluation.results import MethodResult
 from marginshot.reporting.tables import name_of
 

@@ -75,7 +75,7 @@ class Measured:
 @cache
 def paper_tables() -> tuple[PaperTable, ...]:
     """All tables, as printed."""
-    content = json.loads(files("marginshot").joinpath("data/paper_tables.json").read_text(encoding="utf-8"))
+    content = json.loads(files("marginshot.reporting").joinpath("paper_tables.json").read_text(encoding="utf-8"))
     return tuple(
         PaperTable(
             number=table["number"],

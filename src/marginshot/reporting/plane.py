@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot._files import atomic_path
+from marginshot._lib.files import atomic_path
 from marginshot.reporting.figures import ACCENT, MUTED, house_style, save_figure
 
 if TYPE_CHECKING:

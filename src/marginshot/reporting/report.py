@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from marginshot._files import atomic_path
+from marginshot._lib.files import atomic_path
 from marginshot.evaluation.results import Evaluation, MethodResult
 from marginshot.reporting import figures, tables
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot._jit import leaf
+from marginshot._lib.jit import leaf
 from marginshot.solvers.lbfgs import ARMIJO, CURVATURE, MAX_TRIALS, MEMORY
 
 Vector = NDArray[np.floating]

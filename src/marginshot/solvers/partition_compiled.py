@@ -10,8 +10,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot._jit import entry_point, leaf
-from marginshot.kernels.task_compiled import softmax_in_place
+from marginshot._lib.jit import entry_point, leaf
+from marginshot.solvers.task_compiled import softmax_in_place
 
 Batch = NDArray[np.float64]
 Matrix = NDArray[np.float64]

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset
 
 from marginshot import __version__
-from marginshot._files import atomic_path
-from marginshot.features import FeatureBank
-from marginshot.pictures import pillow_silenced
+from marginshot._lib.files import atomic_path
+from marginshot.data.features import FeatureBank
+from marginshot.data.pictures import pillow_silenced
 from marginshot.vision.datasets import CorruptImageError, ImageSet
 from marginshot.vision.devices import torch_device
 from marginshot.vision.encoders import Encoder, encode

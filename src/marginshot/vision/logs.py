@@ -10,7 +10,7 @@ from typing import TextIO
 
 from tensorboardX import SummaryWriter
 
-from marginshot._files import atomic_path
+from marginshot._lib.files import atomic_path
 
 _STEP_COLUMNS = ("epoch", "step", "loss", "learning_rate")
 _EPOCH_COLUMNS = ("epoch", "loss", "base_accuracy", "validation_accuracy", "learning_rate", "seconds")

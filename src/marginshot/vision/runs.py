@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
 from marginshot import __version__
-from marginshot._files import atomic_path
+from marginshot._lib.files import atomic_path
 from marginshot.vision.settings import Hardware, TrainSettings
 
 

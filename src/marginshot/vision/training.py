@@ -19,7 +19,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
-from marginshot.pictures import pillow_silenced
+from marginshot.data.pictures import pillow_silenced
 from marginshot.vision.backbones import build_backbone
 from marginshot.vision.batch_norm import share_batch_norm
 from marginshot.vision.batches import EpochBatches

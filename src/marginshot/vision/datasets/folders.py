@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from marginshot.pictures import is_picture
+from marginshot.data.pictures import is_picture
 from marginshot.vision.datasets.images import FileImages, ImageSet
 from marginshot.vision.datasets.splits import SPLITS, DatasetMismatchError, read_class_list, require_images
 

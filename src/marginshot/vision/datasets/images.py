@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from marginshot.pictures import UnreadablePictureError, pillow_silenced, read_picture
+from marginshot.data.pictures import UnreadablePictureError, pillow_silenced, read_picture
 
 
 class CorruptImageError(ValueError):

@@ -31,7 +31,7 @@ def read_class_list(text: str, origin: str) -> dict[str, tuple[str, ...]]:
 def published_classes(dataset: str) -> dict[str, tuple[str, ...]]:
     """Classes of each split of a dataset whose class list is part of the package."""
     name = f"{dataset}.csv"
-    text = (files("marginshot") / "data" / "splits" / name).read_text(encoding="utf-8")
+    text = (files("marginshot.vision.datasets") / "class_lists" / name).read_text(encoding="utf-8")
     return read_class_list(text, name)
 
 

@@ -1,0 +1,1 @@
+"""Tools that know nothing of the rest: files, threads, lazy names, checks."""

@@ -1,0 +1,186 @@
+"""Kernel matrices of many small tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from marginshot._lib.threads import map_in_threads
+from marginshot.classifier.settings import Kernel, Settings
+from marginshot.model.discriminant import DiscriminantTransform, shrink_within_classes
+from marginshot.model.kernels import KernelFunction, call_kernel
+from marginshot.model.named_transforms import fit_rows
+from marginshot.model.neighbours import TaskNeighbours, neighbour_weight
+from marginshot.model.transforms import CentreAndNormalise, is_extreme, rounding_length, scale_inner_products, widened
+
+Array = NDArray[np.floating]
+Grams = NDArray[np.float32]
+Rows = NDArray[np.int64]
+
+SHARED_ROWS = 4096  # rows of a table whose inner products are kept: 64 MB
+_BLOCK = 256  # rows whose inner products a thread computes at once
+
+
+def inner_products(
+    support: Array, query: Array, labels: NDArray[np.int64], transformer: Any, kernel: Kernel
+) -> tuple[Grams, Grams]:
+    """Inner products (T, M, M) of the transformed rows of tasks, ``support`` (T, n, D) first, then ``query`` (T, m, D).
+
+    ``labels`` (T, n) are the support's, from which a transformer may learn. A callable kernel takes the place of the
+    products. Beside them the lengths (T, M) of the centred rows before they became unit rows, 1 where nothing scales
+    them.
+    """
+    support, query = widened(support), widened(query)
+    if callable(kernel):
+        rows = _transformed_rows(support, query, labels, transformer)
+        return _with_lengths(np.stack([call_kernel(kernel, task, task) for task in rows]).astype(np.float32))
+    if isinstance(transformer, CentreAndNormalise):
+        inner, lengths = _unit_inner_products(transformer.prepare(support), transformer.prepare(query))
+        return _learn_from_labels(inner, lengths, labels, transformer)
+    single = _transformed_rows(support, query, labels, transformer).astype(np.float32)
+    return _with_lengths(single @ single.transpose(0, 2, 1))
+
+
+def _with_lengths(inner: Grams) -> tuple[Grams, Grams]:
+    return inner, np.ones(inner.shape[:2], dtype=np.float32)
+
+
+class ArrayTasks:
+    """Tasks whose features are given: ``support`` (T, n, D) with ``labels`` (T, n), and ``query`` (T, m, D)."""
+
+    def __init__(self, support: Array, query: Array, labels: NDArray[np.int64]) -> None:
+        self.support, self.query, self.labels = support, query, labels
+
+    def inner(self, tasks: slice, transformer: Any, kernel: Kernel) -> tuple[Grams, Grams]:
+        """`inner_products` of some tasks."""
+        return inner_products(self.support[tasks], self.query[tasks], self.labels[tasks], transformer, kernel)
+
+
+class TableTasks:
+    """Tasks over one table of features (n_rows, D): ``support`` (T, n) and ``query`` (T, m) are row numbers.
+
+    Tasks over a table share its inner products. Up to `SHARED_ROWS` rows they are computed once and looked up.
+    """
+
+    def __init__(self, table: Array, support: Rows, query: Rows, labels: NDArray[np.int64]) -> None:
+        self.table, self.support, self.query, self.labels = table, support, query, labels
+        self._inner: Grams | None = None
+
+    def share(self, transformer: Any, n_jobs: int | None = None) -> None:
+        """Do once what tasks share: prepare the rows, and multiply them in ``n_jobs`` threads unless they are many."""
+        if not isinstance(transformer, CentreAndNormalise):
+            return
+        self._prepared = transformer.prepare(self.table)
+        size = _unusual_size(self._prepared[None])
+        if size != 1:
+            self._prepared = self._prepared / size[0]
+        # Any point amid the rows will do, so some thousands of them: seen from there, single precision suffices.
+        self._origin = self._prepared[:: len(self.table) // 4096 + 1].mean(axis=0, dtype=np.float64)
+        if len(self.table) > SHARED_ROWS:
+            return
+        centred = self._seen_from_origin(self._prepared.copy())
+        inner = np.empty((len(centred), len(centred)), dtype=np.float32)
+
+        def fill(first: int) -> None:
+            block = slice(first, first + _BLOCK)
+            np.matmul(centred[block], centred[: block.stop].T, out=inner[block, : block.stop])
+            inner[:first, block] = inner[block, :first].T
+
+        map_in_threads(fill, range(0, len(centred), _BLOCK)[::-1], n_jobs)  # the longest first
+        self._inner = inner
+
+    def inner(self, tasks: slice, transformer: Any, kernel: Kernel) -> tuple[Grams, Grams]:
+        """`inner_products` of some tasks."""
+        support, query, labels = self.support[tasks], self.query[tasks], self.labels[tasks]
+        if callable(kernel) or not isinstance(transformer, CentreAndNormalise):
+            return inner_products(self.table[support], self.table[query], labels, transformer, kernel)
+        inner, lengths = self._unit_inner_products(np.concatenate((support, query), axis=1))
+        # A row much nearer to the task's mean than another: what is shared is too coarse to tell its direction.
+        coarse = (np.einsum("tii->ti", inner) == 0).any(axis=1)
+        if coarse.any():
+            features = (self.table[rows[coarse]] for rows in (support, query))
+            inner[coarse], lengths[coarse] = _unit_inner_products(*(transformer.prepare(widened(x)) for x in features))
+        return _learn_from_labels(inner, lengths, labels, transformer)
+
+    def _unit_inner_products(self, rows: Rows) -> tuple[Grams, Grams]:
+        """The same of each task's ``rows`` (T, M), centred on their mean and scaled to unit length."""
+        from marginshot.batch.grams_compiled import centre_grams, look_up_grams  # imports numba
+
+        lengths = np.empty(rows.shape, dtype=np.float32)
+        if self._inner is not None:
+            inner = np.empty((*rows.shape, rows.shape[1]), dtype=np.float32)
+            look_up_grams(self._inner, rows, inner, lengths)
+            return inner, lengths
+        features = self._seen_from_origin(self._prepared[rows])
+        inner = features @ features.transpose(0, 2, 1)
+        centre_grams(inner, lengths)
+        return inner, lengths
+
+    def _seen_from_origin(self, rows: Array) -> Grams:
+        """``rows`` (..., D) of the table less the origin, in single precision; may overwrite them."""
+        rows = rows.astype(np.result_type(rows.dtype, np.float32), copy=False)
+        rows -= self._origin.astype(rows.dtype)
+        return rows.astype(np.float32, copy=False)
+
+
+def kernel_of(
+    inner: Grams, neighbours: TaskNeighbours | None, n_support: int, settings: Settings, n_classes: int
+) -> Grams:
+    """Kernel matrices of tasks whose rows have these inner products, their ``neighbours`` averaged in where given."""
+    if callable(settings.kernel):
+        return inner
+    if neighbours is not None:
+        from marginshot.batch.neighbours_compiled import smooth_grams  # imports numba
+
+        smooth, weight = np.empty_like(inner), neighbour_weight(n_support, n_classes)
+        smooth_grams(inner, neighbours.nearest, neighbours.counts, weight, smooth)
+        inner = smooth
+    squares = np.einsum("tii->ti", inner)
+    return KernelFunction.fitted(settings, inner)(inner, squares, squares).astype(np.float32, copy=False)
+
+
+def _learn_from_labels(
+    inner: Grams, lengths: Grams, labels: NDArray[np.int64], transformer: CentreAndNormalise
+) -> tuple[Grams, Grams]:
+    """What a transformer does beyond centring and scaling, done to the inner products of centred unit rows."""
+    if not isinstance(transformer, DiscriminantTransform):
+        return inner, lengths
+    return shrink_within_classes(inner, lengths, labels, int(labels.max()) + 1)
+
+
+def _transformed_rows(support: Array, query: Array, labels: NDArray[np.int64], transformer: Any) -> Array:
+    rows = np.concatenate((support, query), axis=1)
+    if transformer is None:
+        return rows
+    codes = np.full(rows.shape[:2], -1)
+    codes[:, : labels.shape[1]] = labels
+    return np.stack([fit_rows(clone(transformer), task, known)[0] for task, known in zip(rows, codes, strict=True)])
+
+
+def _unit_inner_products(support: Array, query: Array) -> tuple[Grams, Grams]:
+    """Inner products of rows centred on the mean of their task and scaled to unit length, and the lengths before.
+
+    Rows are centred in their own precision and multiplied in single precision; the lengths are divided out of the
+    M x M products, never out of the M x D features.
+    """
+    n_support, n_rows = support.shape[1], support.shape[1] + query.shape[1]
+    size = np.maximum(_unusual_size(support), _unusual_size(query) if query.shape[1] else 1)
+    if (size != 1).any():
+        support, query = support / size, query / size
+    mean = (support.sum(axis=1, keepdims=True) + query.sum(axis=1, keepdims=True)) / n_rows
+    rows = np.empty((len(support), n_rows, support.shape[2]), dtype=np.float32)
+    np.subtract(support, mean, out=rows[:, :n_support], casting="same_kind")
+    np.subtract(query, mean, out=rows[:, n_support:], casting="same_kind")
+    inner = rows @ rows.transpose(0, 2, 1)
+    lengths = np.sqrt(np.einsum("tii->ti", inner))
+    scale_inner_products(inner, lengths, lengths > rounding_length(mean))
+    return inner, lengths
+
+
+def _unusual_size(rows: Array) -> Array:
+    """Size (T, 1, 1) of the numbers of each task (T, n, D) where their squares leave single precision, else 1."""
+    size = np.maximum(rows.max(axis=(1, 2), keepdims=True), -rows.min(axis=(1, 2), keepdims=True))
+    return np.where(is_extreme(size) & (size > 0), size, size.dtype.type(1))

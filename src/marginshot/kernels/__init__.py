@@ -1,1 +1,0 @@
-"""Kernel matrices, and compiled leaf functions on one task."""

@@ -1,0 +1,1 @@
+"""FS-TMMC and what `auto` adds, on one task: arrays in, arrays out."""

@@ -1,0 +1,214 @@
+"""A discriminant transform: directions in which labelled rows of one class differ count less, the surer the more rows.
+
+Not in the paper. Two things a task's labels say about its features, before any plane is fitted:
+
+- Where the middle lies. The mean of all rows lies with the classes that have most queries; the mean of the class means
+  does not, but is made of few rows. With k labelled rows a class the origin is put 1/k² of the way from the second to
+  the first.
+- What varies within the classes. With R the differences (n, D) of the n labelled unit rows from their N class means,
+  the covariance within is expected to be
+
+      Σ = (ν λ0 I + RᵀR) / (ν + n − N),      λ0 = tr(RRᵀ) / ((n − N) d)
+
+  where d is the effective dimension of the unit rows, as in `marginshot.model.mixture`: an inverse Wishart prior worth
+  ν = 300 rows. Rows become Σ^(−½) x, up to a common factor, and are scaled to unit length again. On inner products
+  this is K ← K − K_R (ν λ0 I + RRᵀ)⁻¹ K_Rᵀ with K_R = X Rᵀ.
+
+Σ has seen the labelled rows, so it shortens their differences more than those of any other row, and they would look
+more alike than their classes are. A share h = tr(RRᵀ (ν λ0 I + RRᵀ)⁻¹) / (n − N) of their squared lengths is lost that
+way: they are stretched by (1 − h)^(−½) about their class means.
+
+With one labelled row a class nothing of this happens.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginshot.model.mixture import spread
+from marginshot.model.subsets import evenly
+from marginshot.model.transforms import CentreAndNormalise, class_means, scale_inner_products, scale_to_unit_length
+
+Array = NDArray[np.floating]
+Grams = NDArray[np.float32]
+
+PRIOR_ROWS = 300.0  # ν
+LEAST_LENGTH = 1e-3  # of the longest row of a task: a shorter one has no direction that single precision could tell
+LEAST_SPREAD = 1e-6  # of labelled unit rows about their class means, in squares a row: less is rounding
+SAMPLED_ROWS = 2000  # of a large task: labelled ones whose differences count, and those that tell the dimension
+
+
+class DiscriminantTransform(CentreAndNormalise):
+    """Centre between the classes, shrink what varies within them, scale to unit length; see the module.
+
+    Parameters
+    ----------
+    power : float, default=0.75
+        As in `CentreAndNormalise`.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (n_features,)
+        The origin.
+    directions_ : ndarray of shape (n_directions, n_features)
+        Orthonormal.
+    shrinkage_ : ndarray of shape (n_directions,)
+        What a row loses of itself in each of them.
+
+    Examples
+    --------
+    >>> X = np.array([[5.0, 1.0], [5.0, -1.0], [-5.0, 2.0], [-5.0, -2.0], [4.0, 3.0]])
+    >>> transform = DiscriminantTransform(power=1).fit(X, np.array([0, 0, 1, 1, -1]))
+    >>> plain = CentreAndNormalise().fit(X)
+    >>> bool(abs(transform.transform(X)[4, 1]) < abs(plain.transform(X)[4, 1]))
+    True
+    """
+
+    learned: ClassVar[tuple[str, ...]] = ("mean_", "directions_", "shrinkage_")
+
+    def __init__(self, power: float = 0.75) -> None:
+        super().__init__(power)
+
+    def fit(self, X: Array, y: Any = None) -> Self:
+        """``X`` (n_rows, n_features) and class indices ``y`` (n_rows,), −1 where unknown."""
+        self.fit_unit_rows(X, np.full(len(X), -1) if y is None else np.asarray(y))
+        return self
+
+    def fit_unit_rows(self, X: Array, codes: NDArray[np.int64]) -> tuple[Array, Array]:
+        """Fit; the rows of unit length (n_rows, n_features), labelled ones stretched, and the lengths (n_rows,) before.
+
+        ``codes`` (n_rows,) are class indices, −1 where unknown.
+        """
+        support = np.flatnonzero(codes >= 0)
+        labels = codes[support]
+        prepared = self.prepare(X)
+        self.mean_ = prepared.mean(axis=0, dtype=np.float64)
+        if len(support):
+            means = class_means(prepared[support], labels)
+            toward = _toward_class_means(len(support), len(means))
+            self.mean_ = self.mean_ + toward * (means.mean(axis=0) - self.mean_)
+        rows, lengths = self._seen_from_mean(prepared)
+        stretch = self._fit_directions(rows, support, labels)
+        rows = self._shrink(rows)
+        if stretch > 1.0:
+            about = class_means(rows[support], labels).astype(rows.dtype)[labels]
+            rows[support] = about + stretch * (rows[support] - about)
+        rows, shorter = scale_to_unit_length(rows, 0.0)
+        return rows, lengths * shorter
+
+    def unit_rows(self, X: Array) -> tuple[Array, Array]:
+        """Later rows of unit length (n_rows, n_features), and their lengths (n_rows,) before."""
+        rows, lengths = super().unit_rows(X)
+        rows, shorter = scale_to_unit_length(self._shrink(rows), 0.0)
+        return rows, lengths * shorter
+
+    def _fit_directions(self, rows: Array, support: NDArray[np.int64], labels: NDArray[np.int64]) -> float:
+        """Set what is shrunk, from unit ``rows``; returns by how much labelled rows are to be stretched."""
+        self.directions_, self.shrinkage_ = np.zeros((0, rows.shape[1])), np.zeros(0)
+        n_classes = int(labels.max(initial=-1)) + 1
+        if len(labels) <= n_classes:
+            return 1.0
+        differences = rows[support] - class_means(rows[support], labels)[labels]
+        chosen = evenly(len(labels), SAMPLED_ROWS)
+        squares, directions = _principal_directions(differences[chosen])
+        freedom = len(chosen) * (1.0 - n_classes / len(labels))
+        if squares.sum() <= LEAST_SPREAD * freedom:
+            return 1.0
+        sample = rows[evenly(len(rows), SAMPLED_ROWS)].astype(np.float64)
+        _, dimensions = spread(sample @ sample.T)
+        expected = PRIOR_ROWS * squares.sum() / (freedom * max(float(dimensions), 1.0))
+        self.directions_, self.shrinkage_ = directions, 1.0 - np.sqrt(expected / (expected + squares))
+        return float(_stretch((squares / (expected + squares)).sum() / freedom))
+
+    def _shrink(self, rows: Array) -> Array:
+        if not len(self.shrinkage_):
+            return rows
+        directions = self.directions_.astype(rows.dtype)
+        return rows - ((rows @ directions.T) * self.shrinkage_.astype(rows.dtype)) @ directions
+
+
+def shrink_within_classes(
+    inner: Grams, lengths: Grams, labels: NDArray[np.int64], n_classes: int
+) -> tuple[Grams, Grams]:
+    """The same on inner products (T, M, M) of tasks, support rows first; the twin of `DiscriminantTransform`.
+
+    ``inner`` are those of unit rows, centred on the mean of their task, ``lengths`` (T, M) what they were before, and
+    ``labels`` (T, n) the support's. Returns the new ones of both; ``inner`` is room to work in.
+    """
+    n_support = labels.shape[1]
+    if n_support <= n_classes:
+        return inner, lengths
+    members = (labels[:, :, None] == np.arange(n_classes)).astype(np.float32)
+    averaging = (members / members.sum(axis=1, keepdims=True)).transpose(0, 2, 1)
+    inner, lengths = _recentre(inner, lengths, averaging, _toward_class_means(n_support, n_classes))
+    # Row i of the differences is Σ_j differences[i, j] x_j; the matrix is its own transpose and its own square.
+    differences = np.eye(n_support, dtype=np.float32) - members @ averaging
+    between = inner[:, :, :n_support] @ differences
+    within = differences @ between[:, :n_support]
+    total = np.einsum("tii->t", within, dtype=np.float64)
+    spread_out = total > LEAST_SPREAD * (n_support - n_classes)
+    dimensions = np.maximum(spread(inner)[1], 1.0)
+    expected = np.where(spread_out, PRIOR_ROWS * total / ((n_support - n_classes) * dimensions), 1.0)
+    ridge = within + expected.astype(np.float32)[:, None, None] * np.eye(n_support, dtype=np.float32)
+    # Never ill-conditioned, and n columns are fewer than the M of the right-hand side.
+    weights = np.linalg.inv(ridge) @ between.transpose(0, 2, 1)
+    seen = np.einsum("tij,tji->t", weights[:, :, :n_support], differences) / (n_support - n_classes)
+    shrunk = between @ weights
+    np.subtract(inner, shrunk, out=shrunk)
+    stretching = differences * (_stretch(seen) - 1.0).astype(np.float32)[:, None, None]
+    shrunk[:, :n_support] += stretching @ shrunk[:, :n_support]
+    shrunk[:, :, :n_support] += shrunk[:, :, :n_support] @ stretching
+    shrunk, shorter = _to_unit_length(shrunk, 0.0)
+    if not spread_out.all():
+        shrunk[~spread_out], shorter[~spread_out] = inner[~spread_out], 1.0
+    return shrunk, lengths * shorter
+
+
+def _recentre(inner: Grams, lengths: Grams, averaging: Array, toward: float) -> tuple[Grams, Grams]:
+    """Seen from a point between the mean of all rows and that of the class means (T, N, n); changes ``inner``."""
+    n_tasks, n_rows = lengths.shape
+    weights = np.full((n_tasks, n_rows), (1.0 - toward) / n_rows, dtype=np.float32)
+    weights[:, : averaging.shape[2]] += toward * averaging.mean(axis=1)
+    inner *= lengths[:, :, None]
+    inner *= lengths[:, None, :]
+    shift = np.einsum("tij,tj->ti", inner, weights)
+    shift -= 0.5 * np.einsum("ti,ti->t", shift, weights)[:, None]
+    inner -= shift[:, :, None]
+    inner -= shift[:, None, :]
+    return _to_unit_length(inner, LEAST_LENGTH)
+
+
+def _to_unit_length(inner: Grams, least: float) -> tuple[Grams, Grams]:
+    """Inner products (T, M, M) of rows scaled to unit length, and their lengths (T, M); changes ``inner``.
+
+    Rows not longer than ``least`` of their task's longest become zero.
+    """
+    lengths = np.sqrt(np.maximum(np.einsum("tii->ti", inner), 0.0))
+    scale_inner_products(inner, lengths, lengths > least * lengths.max(axis=1, keepdims=True))
+    return inner, lengths
+
+
+def _toward_class_means(n_support: int, n_classes: int) -> float:
+    """How far the origin lies on the way from the mean of all rows to the mean of the class means."""
+    return 1.0 - (n_classes / n_support) ** 2 if n_support else 0.0
+
+
+def _stretch(seen: NDArray[np.floating] | float) -> NDArray[np.floating]:
+    """(1 − h)^(−½)."""
+    return np.asarray(1.0 / np.sqrt(1.0 - np.clip(seen, 0.0, 0.99)))
+
+
+def _principal_directions(differences: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Squared singular values (r,) of (n, D) differences and the directions (r, D), by the smaller Gram matrix."""
+    if len(differences) > differences.shape[1]:
+        squares, vectors = np.linalg.eigh(differences.T @ differences)
+        directions = vectors.T
+    else:
+        squares, vectors = np.linalg.eigh(differences @ differences.T)
+        directions = vectors.T @ differences
+    kept = squares > 1e-10 * squares.max(initial=0.0)
+    squares, directions = squares[kept], directions[kept]
+    return squares, directions / np.linalg.norm(directions, axis=1, keepdims=True)

@@ -1,1 +1,0 @@
-"""What is minimised: value and gradient of one task."""
