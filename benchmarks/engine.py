@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from marginshot import solve_tasks  # noqa: E402
+from marginshot import solve_table_tasks, solve_tasks  # noqa: E402
 from marginshot.batch.inputs import TableTasks, kernel_of  # noqa: E402
 from marginshot.batch.solve import _calibrate, _follow_paths  # noqa: E402
 from marginshot.classifier.settings import Settings  # noqa: E402
@@ -107,7 +107,7 @@ def measure(X: np.ndarray, y: np.ndarray, n_shot: int, rounds: int) -> dict:
     support, labels, query, truth = rows_from_bank(y, np.random.default_rng(0), n_tasks, n_shot=n_shot)
 
     def engine(n_jobs: int = 1) -> np.ndarray:
-        return solve_tasks(support, labels, query, table=X, n_jobs=n_jobs).argmax(axis=2)
+        return solve_table_tasks(X, support, labels, query, n_jobs=n_jobs).labels
 
     times: dict[str, list[float]] = {name: [] for name in ("engine", *CONTENDERS)}
     threads = []

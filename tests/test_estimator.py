@@ -76,14 +76,14 @@ def test_given_labels_never_change():
 def test_shapes_and_sums():
     X, y, _ = digits()
     clf = TransductiveMaxMarginClassifier().fit(X, y)
-    assert clf.dual_coef_.shape == (10, len(X))
-    assert clf.coef_.shape == (10, 64)
+    assert clf.alphas_.shape == (10, len(X))
+    assert clf.planes_.shape == (10, 64)
     assert clf.objective_.shape == (10, 5)
     assert clf.n_iter_.shape == (10,)
     assert clf.transduction_.shape == (len(X),)
     assert_allclose(clf.label_distributions_.sum(axis=1), 1)
     assert_allclose(clf.predict_proba(X).sum(axis=1), 1)
-    assert_allclose(clf.intercept_, -0.8)
+    assert_allclose(clf.offsets_, -0.8)
 
 
 def test_unlabelled_rows_help():
