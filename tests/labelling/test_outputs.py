@@ -317,6 +317,8 @@ def test_a_model_labels_texts_embeddings_and_tables(tmp_path, blobs):
     X, labels = blobs
     model = label_embeddings(X, labels).model
     assert model.label_embeddings(X, items=[f"tree {i}" for i in range(20)]).columns()["item"][3] == "tree 3"
+    with pytest.raises(ValueError, match="X and items need equal lengths; got 20 and 1"):
+        model.label_embeddings(X, items=["tree"])
     np.savez(tmp_path / "new.npz", X=X)
     model.label_table(tmp_path / "new.npz", label="tree").write(tmp_path / "new.csv", gallery=False)
     rows = read(tmp_path / "new.csv")

@@ -142,8 +142,6 @@ def label_embeddings(
     rows = stack_embeddings(X, "X")
     if len(rows) != len(labels):
         raise ValueError(f"X and labels need equal lengths; got {len(rows)} and {len(labels)}.")
-    if items is not None and len(items) != len(rows):
-        raise ValueError(f"X and items need equal lengths; got {len(rows)} and {len(items)}.")
     settings = LabelSettings(reject=reject, lose=lose, suggest=suggest)
     return label_collection(embedding_rows(rows, labels, items), None, None, settings)
 
@@ -189,7 +187,7 @@ def label_table(
 
 def label_request(source: Source, examples: Sequence[Path], encoder: str | None, settings: LabelSettings) -> Request:
     """What is asked for where ``source`` is labelled from ``examples``."""
-    named = {"command": "label", "encoder": encoder or PICTURE_ENCODER}  # of tables nothing depends on it
+    named = {"command": "label", "encoder": encoder or PICTURE_ENCODER}  # compared for pictures only
     return Request(source, {"examples": tuple(examples)}, {**named, **asdict(settings)})
 
 

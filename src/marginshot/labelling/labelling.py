@@ -183,8 +183,20 @@ class Labelling:
 
         Examples
         --------
-        >>> result = label_images("photos", "my-examples", suggest=20)         # doctest: +SKIP
-        >>> result.write("labelled", transfer="copy", exports=["bulk"])        # doctest: +SKIP
+        >>> import tempfile
+        >>> from marginshot.labelling import label_embeddings, label_images
+        >>> result = label_embeddings([[0, 5], [5, 0], [1, 6], [6, 1]], ["ash", "oak", "", ""])
+        >>> written = result.write(Path(tempfile.mkdtemp()) / "trees.csv", gallery=False, cache=False)
+        >>> print(written.files[0].read_text())  # doctest: +ELLIPSIS
+        item,label,probability,runner_up,review
+        row 1,ash,1.0,,example
+        row 2,oak,1.0,,example
+        row 3,ash,...
+        row 4,oak,...
+        <BLANKLINE>
+
+        >>> result = label_images("photos", "my-examples", suggest=20)             # doctest: +SKIP
+        >>> written = result.write("labelled", transfer="copy", exports=["bulk"])  # doctest: +SKIP
         """
         from marginshot.labelling.outputs import Outputs
 

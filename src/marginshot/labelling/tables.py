@@ -103,6 +103,8 @@ def embedding_rows(
     X: NDArray[np.float32], labels: Sequence[Any] | None, items: Sequence[str] | None = None
 ) -> Collection:
     """Embeddings (n_rows, n_features), with labels where known, and names."""
+    if items is not None and len(items) != len(X):
+        raise ValueError(f"X and items need equal lengths; got {len(X)} and {len(items)}.")
     return _rows("embedding", X, labels, items)
 
 
