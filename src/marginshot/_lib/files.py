@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -12,6 +13,21 @@ from pathlib import Path
 
 #: What an ``.npz`` or another zip archive raises that was cut off, or whose bytes have changed.
 DAMAGED_ARCHIVE = (EOFError, zipfile.BadZipFile, zlib.error)
+
+
+def check_writable(path: Path) -> None:
+    """Raise OSError unless a file can be written to ``path``."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"Cannot write {path}: there is no folder {folder}. Create it first.")
+    if path.is_dir():
+        raise IsADirectoryError(f"Cannot write {path}: it is a folder. Give the name of a file.")
+    try:
+        # The real test: a mode bit says nothing about a read-only or full disk.
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise PermissionError(f"Cannot write {path}: {os.strerror(error.errno or 0)}.") from error
 
 
 @contextmanager

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import typer
+
+from marginshot._lib.files import check_writable
 
 if TYPE_CHECKING:
     from marginshot.reporting.grid import Grid
@@ -67,19 +67,9 @@ def check_outputs(paths: Sequence[Path | None], *, force: bool) -> None:
     for path in paths:
         if path is None:
             continue
-        folder = path.parent
-        if not folder.is_dir():
-            raise FileNotFoundError(f"Cannot write {path}: there is no folder {folder}. Create it first.")
-        if path.is_dir():
-            raise IsADirectoryError(f"Cannot write {path}: it is a folder. Give the name of a file.")
-        if path.exists() and not force and not _is_ours(path):
+        if path.exists() and not path.is_dir() and not force and not _is_ours(path):
             raise FileExistsError(f"{path} exists and was not written by this command. Use --force to replace it.")
-        try:
-            # The real test: a mode bit says nothing about a read-only or full disk.
-            with tempfile.TemporaryFile(dir=folder):
-                pass
-        except OSError as error:
-            raise PermissionError(f"Cannot write {path}: {os.strerror(error.errno or 0)}.") from error
+        check_writable(path)
 
 
 def _is_ours(path: Path) -> bool:
