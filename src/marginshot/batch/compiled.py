@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import marginshot.batch.primitives  # noqa: F401  (compiled bodies of what the model calls)
 from marginshot._lib.jit import CALL_OPTIONS, entry_point, leaf, routine
 from marginshot.model import grams, graph, mixture, neighbours, platt, primitives, shares
-from marginshot.model.graph import DAMPING, MOST_CHECKED
+from marginshot.model.graph import DAMPING, LEAST_REACHED, MOST_CHECKED
 from marginshot.model.subsets import draws
 from marginshot.solvers.task_compiled import nearest_neighbours
 
@@ -157,7 +157,7 @@ def spread_labels(inner: Gram, nearest: Indices, labels: Indices, logits: Array,
         alone = _solve(_system(nearest[task], squares, width), known, checked, reached)
         if len(checked):
             weight *= _trust(gram, known, checked, alone, n_classes)
-        logits[task], weights[task] = graph.graph_logits(reached, weight), weight
+        logits[task], weights[task] = graph.graph_logits(reached, weight, LEAST_REACHED), weight
 
 
 @leaf

@@ -8,10 +8,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from marginshot import __version__
 from marginshot._lib.files import atomic_path
 from marginshot.evaluation.results import describe_machine
 
@@ -107,7 +107,7 @@ class RegimeTable:
     left_out: tuple[LeftOut, ...] = ()
     command: str = ""
     complete: bool = False
-    version: str = field(default_factory=lambda: version("marginshot"))
+    version: str = __version__
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     machine: Mapping[str, str] = field(default_factory=lambda: describe_machine())
 

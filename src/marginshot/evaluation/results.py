@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marginshot import __version__
 from marginshot._lib.files import DAMAGED_ARCHIVE, atomic_path
 
 #: First entry of every result file; `Evaluation.load` refuses a file without it.
@@ -139,7 +140,7 @@ class Evaluation:
     results: tuple[MethodResult, ...]
     command: str = ""
     complete: bool = True
-    version: str = field(default_factory=lambda: version("marginshot"))
+    version: str = __version__
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     machine: Mapping[str, str] = field(default_factory=lambda: describe_machine())
 

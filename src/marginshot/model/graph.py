@@ -98,9 +98,9 @@ def trust_by_labels(by_graph: Array, sums: Array, squares: Array, own: Indices, 
     return min(max(1.0 + lead / (MISJUDGED + MISJUDGED_SHARE * len(own)), 0.0), 1.0)
 
 
-def graph_logits(reached: Array, weight: float) -> Array:
-    """Logits ω log(F_c / Σ F + 0.001), (M, N), of what has spread to each row: all alike where nothing has."""
-    return weight * log_shares(reached, LEAST_REACHED, DOUBT)
+def graph_logits(reached: Array, weight: float, least: float) -> Array:
+    """Logits ω log(F_c / Σ F + 0.001), (M, N), of what has spread to each row: all alike where at most ``least`` has."""
+    return weight * log_shares(reached, least, DOUBT)
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class LabelGraph:
     def logits_of_fitted(self, filled: NDArray[np.bool_]) -> Array:
         """Logits (n, N) at all rows of `fit`, of which those ``filled`` (n,) have a direction."""
         logits = np.zeros((len(filled), self.reached.shape[1]))
-        logits[filled] = graph_logits(self.reached, self.weight)
+        logits[filled] = graph_logits(self.reached, self.weight, 0.0)
         return logits
 
     def logits(self, stored: NDArray[np.floating], rows: NDArray[np.floating], around: Neighbourhood) -> Array:
@@ -173,7 +173,7 @@ class LabelGraph:
         has what that row has.
         """
         logits = np.zeros((len(rows), self.reached.shape[1]))
-        logits[around.filled] = graph_logits(self._reach(stored, rows[around.filled], around), self.weight)
+        logits[around.filled] = graph_logits(self._reach(stored, rows[around.filled], around), self.weight, 0.0)
         return logits
 
     def _reach(self, stored: NDArray[np.floating], rows: NDArray[np.floating], around: Neighbourhood) -> Array:
