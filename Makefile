@@ -13,7 +13,7 @@ demo: $(VENV)/.core
 		--way 5 --query 15 --tasks 10000 --seed 0 -j 2 --json result.json --report report.html
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

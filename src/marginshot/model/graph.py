@@ -99,7 +99,7 @@ def trust_by_labels(by_graph: Array, sums: Array, squares: Array, own: Indices, 
 
 
 def graph_logits(reached: Array, weight: float, least: float) -> Array:
-    """Logits ω log(F_c / Σ F + 0.001), (M, N), of what has spread to each row: all alike where at most ``least`` has."""
+    """Logits ω log(F_c / Σ F + 0.001), (M, N), of what has spread to each row: alike where only ``least`` has."""
     return weight * log_shares(reached, least, DOUBT)
 
 
