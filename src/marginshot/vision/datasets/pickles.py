@@ -1,56 +1,17 @@
-"""Pickled datasets, read with an unpickler that can build arrays and containers and nothing else."""
+"""Layouts of pickled datasets."""
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from marginshot.vision.datasets.array_pickles import load_arrays
 from marginshot.vision.datasets.images import ArrayImages, EncodedImages, ImageSet
 from marginshot.vision.datasets.splits import DatasetMismatchError
 
 _FILE_WORD = {"base": "train", "validation": "val", "test": "test"}
-
-_ALLOWED = frozenset(
-    {
-        ("numpy", "ndarray"),
-        ("numpy", "dtype"),
-        *((f"numpy.{core}.multiarray", name) for core in ("core", "_core") for name in ("_reconstruct", "scalar")),
-        *((f"numpy.{core}.numeric", "_frombuffer") for core in ("core", "_core")),
-        # How Python 3 writes bytes in the protocols Python 2 can read.
-        ("_codecs", "encode"),
-        ("collections", "OrderedDict"),
-        *(("builtins", name) for name in ("list", "dict", "tuple", "set", "frozenset", "bytearray", "bytes")),
-        *(("__builtin__", name) for name in ("list", "dict", "tuple", "set", "frozenset", "bytearray")),
-    }
-)
-
-
-class UnsafePickleError(ValueError):
-    """A pickle that asks for something other than arrays and containers."""
-
-
-class _ArrayUnpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in _ALLOWED:
-            raise UnsafePickleError(f"{module}.{name}")
-        return super().find_class(module, name)
-
-
-def load_arrays(path: Path) -> Any:
-    """The object pickled in ``path``; raises if it holds anything but numpy arrays, builtin containers and numbers."""
-    try:
-        with path.open("rb") as file:
-            # latin1 is how arrays written by Python 2, as most of these files were, come back whole.
-            return _ArrayUnpickler(file, encoding="latin1").load()
-    except UnsafePickleError as error:
-        raise UnsafePickleError(
-            f"{path} asks for {error}, which pictures have no use for; nothing was run. Do not trust this file."
-        ) from error
-    except (pickle.UnpicklingError, EOFError, ValueError, IndexError, KeyError, TypeError, AttributeError) as error:
-        raise DatasetMismatchError(f"{path} is not a complete pickle ({error}); download it again.") from error
 
 
 def find_mini_cache(root: Path, split: str) -> Path | None:
