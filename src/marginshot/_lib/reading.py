@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 #: Errors a damaged file provokes (a seek to a place before its start); all other numbers are the system's own.
 _OF_CONTENT = frozenset({errno.EINVAL, errno.EOVERFLOW})
 
+_OF_THE_SYSTEM = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
+
 _LONGEST_REASON = 200
 
 
@@ -52,7 +54,7 @@ def reading(
     """
     try:
         yield
-    except error:
+    except (error, *_OF_THE_SYSTEM):
         raise
     except OSError as problem:
         if problem.errno is not None and problem.errno not in _OF_CONTENT:
@@ -84,7 +86,7 @@ def read_json(path: Path, what: str, advice: str = "", error: type[ValueError] =
 
 
 def read_npz(path: Path, what: str, advice: str = "", error: type[ValueError] = DamagedFileError) -> dict[str, Any]:
-    """Every array of an ``.npz`` archive by its name; none holds Python objects."""
+    """Every array of an ``.npz`` archive by its name; none may hold Python objects."""
     with reading(path, what, advice, error), path.open("rb") as file, open_npz(file) as archive:
         return {name: npz_member(archive, name) for name in archive.files}
 
@@ -92,7 +94,7 @@ def read_npz(path: Path, what: str, advice: str = "", error: type[ValueError] = 
 def open_npz(file: Any, *, allow_pickle: bool = False) -> Any:
     """An opened ``.npz``; a file that is no zip archive is an error, where NumPy would take it for a pickle."""
     if not zipfile.is_zipfile(file):
-        raise DamagedFileError("it is cut off, or no zip archive")
+        raise ValueError("it is cut off, or no zip archive")
     file.seek(0)
     return np.load(file, allow_pickle=allow_pickle)
 
@@ -103,3 +105,9 @@ def npz_member(archive: Any, name: str) -> NDArray[Any]:
     if not isinstance(array, np.ndarray):
         raise TypeError(f"{name} is not an array")
     return array
+
+
+def read_npy(path: Path, what: str, advice: str = "") -> NDArray[Any]:
+    """The array of an ``.npy`` file; NumPy's own function would take a damaged one for a pickle."""
+    with reading(path, what, advice), path.open("rb") as file:
+        return np.lib.format.read_array(file, allow_pickle=False)

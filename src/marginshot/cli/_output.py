@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import typer
+
+from marginshot._lib.files import check_replaceable, sweep
 
 if TYPE_CHECKING:
     from marginshot.reporting.grid import Grid
@@ -70,8 +72,7 @@ def check_outputs(paths: Sequence[Path | None], *, force: bool) -> None:
         folder = path.parent
         if not folder.is_dir():
             raise FileNotFoundError(f"Cannot write {path}: there is no folder {folder}. Create it first.")
-        if path.is_dir():
-            raise IsADirectoryError(f"Cannot write {path}: it is a folder. Give the name of a file.")
+        check_replaceable(path)
         if path.exists() and not force and not _is_ours(path):
             raise FileExistsError(f"{path} exists and was not written by this command. Use --force to replace it.")
         try:
@@ -80,6 +81,14 @@ def check_outputs(paths: Sequence[Path | None], *, force: bool) -> None:
                 pass
         except OSError as error:
             raise PermissionError(f"Cannot write {path}: {os.strerror(error.errno or 0)}.") from error
+    clean({path.parent for path in paths if path is not None})
+
+
+def clean(folders: Iterable[Path]) -> None:
+    """Remove what killed runs left half-written in ``folders``, and say so."""
+    for folder in sorted(folders):
+        if n_removed := sweep(folder):
+            say(f"Removed {n_removed} half-written temporary files that an earlier run, now ended, left in {folder}.")
 
 
 def _is_ours(path: Path) -> bool:
