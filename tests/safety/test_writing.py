@@ -5,7 +5,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -102,9 +101,9 @@ def test_leftovers_are_swept_but_not_what_is_being_written_nor_what_is_somebody_
 
 
 _WAIT = """
-import sys, time
-from marginshot.cli import app, methods
-def wait(**_):
+import time
+from marginshot.cli import app
+def wait():
     print("ready", flush=True)
     time.sleep(60)
 app.app.command("wait")(wait)
@@ -114,10 +113,9 @@ app.main(["wait"])
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_signals_end_a_command_as_ctrl_c_does(number):
-    child = subprocess.Popen([sys.executable, "-c", _WAIT], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert child.stdout.readline() == "ready\n"
-    time.sleep(0.1)
-    child.send_signal(number)
-    _, said = child.communicate()
-    assert child.returncode == 130
-    assert said == "Interrupted.\n"
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", _WAIT], **piped) as child:
+        first = child.stdout.readline()
+        child.send_signal(number)
+        _, said = child.communicate()
+    assert (first, child.returncode, said) == ("ready\n", 130, "Interrupted.\n")
