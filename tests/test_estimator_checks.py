@@ -3,7 +3,8 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from marginshot import TransductiveMaxMarginClassifier
+from marginshot import CentreAndNormalise, DiscriminantTransform, TransductiveMaxMarginClassifier
+from marginshot.evaluation.whitening import WithinClassWhitening
 
 
 def expected_failures(estimator):
@@ -24,4 +25,17 @@ def expected_failures(estimator):
     expected_failed_checks=expected_failures,
 )
 def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_checks(
+    [
+        CentreAndNormalise(),
+        CentreAndNormalise(power=0.75),
+        DiscriminantTransform(),
+        DiscriminantTransform(power=1),
+        WithinClassWhitening(),
+    ]
+)
+def test_scikit_learn_on_transformers(estimator, check):
     check(estimator)

@@ -13,17 +13,34 @@ from marginshot._lib.lazy import lazy_names
 if TYPE_CHECKING:
     from marginshot.batch.solve import solve_tasks
     from marginshot.classifier.estimator import TransductiveMaxMarginClassifier
+    from marginshot.classifier.model_selection import LabelledKFold, make_labelled_scorer
     from marginshot.classifier.settings import PRESETS
     from marginshot.model.calibration import platt_probabilities
+    from marginshot.model.discriminant import DiscriminantTransform
+    from marginshot.model.transforms import CentreAndNormalise
 
 __version__ = "0.2.0.dev0"
 
-__all__ = ["PRESETS", "TransductiveMaxMarginClassifier", "__version__", "platt_probabilities", "solve_tasks"]
+__all__ = [
+    "PRESETS",
+    "CentreAndNormalise",
+    "DiscriminantTransform",
+    "LabelledKFold",
+    "TransductiveMaxMarginClassifier",
+    "__version__",
+    "make_labelled_scorer",
+    "platt_probabilities",
+    "solve_tasks",
+]
 
 # Loaded when first asked for: `marginshot --help` must not wait for scikit-learn.
 _HOMES = {
     "PRESETS": "marginshot.classifier.settings",
+    "CentreAndNormalise": "marginshot.model.transforms",
+    "DiscriminantTransform": "marginshot.model.discriminant",
+    "LabelledKFold": "marginshot.classifier.model_selection",
     "TransductiveMaxMarginClassifier": "marginshot.classifier.estimator",
+    "make_labelled_scorer": "marginshot.classifier.model_selection",
     "platt_probabilities": "marginshot.model.calibration",
     "solve_tasks": "marginshot.batch.solve",
 }

@@ -27,6 +27,7 @@ from marginshot.model.neighbours import NeighbourSmoothing, check_neighbours
 from marginshot.model.shares import offsets, starting_prior
 from marginshot.model.subsets import sample_rows
 from marginshot.model.task_mixture import find_mixture, keeps_lengths, needs_mixture
+from marginshot.model.transforms import transform_rows
 from marginshot.solvers.continuation import Path, follow_path, stage_tolerances
 
 Array = NDArray[np.float64]
@@ -332,7 +333,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
 
     def _transformed(self, block: NDArray[np.floating]) -> tuple[NDArray[np.floating], Array | float]:
         """Checked rows (n, D), transformed and smoothed as those of `fit` were, and the graph's logits (n, N)."""
-        rows = block if self._transformer is None else np.asarray(self._transformer.transform(block))
+        rows = block if self._transformer is None else transform_rows(self._transformer, block)
         if self._smoothing is None:
             return rows, 0.0
         around = self._smoothing.look_around(rows)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from marginshot.data.rows import Rows, strips
 from marginshot.model.margin import MarginLoss
-from marginshot.model.transforms import widened
+from marginshot.model.transforms import transform_rows, widened
 
 Array = NDArray[np.float64]
 
@@ -36,7 +36,7 @@ class RowMap:
         """(b, n_features) -> (b, P), float64 for float64, else float32."""
         rows = widened(block)
         if self.transformer is not None:
-            rows = np.asarray(self.transformer.transform(rows))
+            rows = transform_rows(self.transformer, rows)
         if self.nystroem is not None:
             # In double precision: the approximation divides by the roots of tiny eigenvalues.
             rows = self.nystroem.transform(rows.astype(np.float64)).astype(rows.dtype)

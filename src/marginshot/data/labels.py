@@ -33,9 +33,25 @@ def is_missing(label: Any) -> bool:
 
 
 def encode_labels(y: ArrayLike, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Classes (n_classes,), sorted, and the class index of each row (n_rows,), −1 where unlabelled."""
+    """Classes (n_classes,), two at least, sorted, and the class index of each row (n_rows,), −1 where unlabelled."""
     if y is None:
         raise ValueError("This TransductiveMaxMarginClassifier requires y to be passed, but the target y is None.")
+    classes, codes = label_codes(y, n_rows)
+    if not len(classes):
+        raise ValueError("y must label at least one row of each of two classes; every row is unlabelled.")
+    if len(classes) < 2:
+        raise ValueError(f"y must name at least two classes; got one class only: {classes[0]}.")
+    return classes, codes
+
+
+def label_codes(y: ArrayLike, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Classes (n_classes,), none or more, sorted, and the class index of each row (n_rows,), −1 where unlabelled.
+
+    Examples
+    --------
+    >>> label_codes(["dog", None, "cat", ""], 4)
+    (array(['cat', 'dog'], dtype='<U3'), array([ 1, -1,  0, -1]))
+    """
     labels = column_or_1d(_as_array(y), warn=True)
     if len(labels) != n_rows:
         raise ValueError(f"X and y need equally many rows; got {n_rows} and {len(labels)}.")
@@ -45,13 +61,10 @@ def encode_labels(y: ArrayLike, n_rows: int) -> tuple[NDArray[Any], NDArray[np.i
     known = labels[~unknown]
     if known.dtype.kind == "O":
         known = np.array([str(label) if isinstance(label, str) else label for label in known])
-    if not len(known):
-        raise ValueError("y must label at least one row of each of two classes; every row is unlabelled.")
-    # Twice each: one example of a class is no sign of a regression problem, of which scikit-learn would warn.
-    check_classification_targets(np.repeat(known, 2))
+    if len(known):
+        # Twice each: one example of a class is no sign of a regression problem, of which scikit-learn would warn.
+        check_classification_targets(np.repeat(known, 2))
     classes, codes = np.unique(known, return_inverse=True)
-    if len(classes) < 2:
-        raise ValueError(f"y must name at least two classes; got one class only: {classes[0]}.")
     encoded = np.full(n_rows, UNLABELLED, dtype=np.int64)
     encoded[~unknown] = codes
     return classes, encoded

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from marginshot.data.features import FeatureBank
 from marginshot.model.transforms import class_means
 
 Array = NDArray[np.floating]
 
+_FLOATS = [np.float64, np.float32, np.float16]  # kept as they are; all sums are taken in float64
 
-class WithinClassWhitening(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+
+class WithinClassWhitening(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """x ← (S + s λ̄ I)^(−½) (x − mean), S the scatter within the base classes and λ̄ the mean of its eigenvalues.
 
     Not in the paper. Directions in which examples of one class differ count less. It is fitted once, on base classes,
@@ -32,6 +36,9 @@ class WithinClassWhitening(TransformerMixin, BaseEstimator):  # type: ignore[mis
     mean_ : ndarray of shape (n_features,)
     components_ : ndarray of shape (n_features, n_features)
         Symmetric.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Where the rows of `fit` had names of strings.
 
     Examples
     --------
@@ -45,14 +52,16 @@ class WithinClassWhitening(TransformerMixin, BaseEstimator):  # type: ignore[mis
     def __init__(self, shrinkage: float = 10.0) -> None:
         self.shrinkage = shrinkage
 
-    def fit(self, X: Array, y: NDArray[np.generic]) -> Self:
-        """``X`` (n_rows, n_features) and ``y`` (n_rows,) of base classes."""
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """``X`` (n_rows, n_features) and labels ``y`` (n_rows,) of base classes."""
         if not self.shrinkage > 0:
             raise ValueError(f"shrinkage must be above 0; got {self.shrinkage:g}.")
-        _, classes = np.unique(y, return_inverse=True)
-        means = class_means(X, classes)
-        within = X - means[classes]
-        values, vectors = np.linalg.eigh(within.T @ within / len(X))
+        rows, labels = validate_data(self, X, y, dtype=_FLOATS, ensure_min_samples=2)
+        check_classification_targets(labels)
+        _, classes = np.unique(labels, return_inverse=True)
+        means = class_means(rows, classes)
+        within = rows - means[classes]
+        values, vectors = np.linalg.eigh(within.T @ within / len(rows))
         values = np.maximum(values, 0.0)
         if not values.max() > 0:
             raise ValueError(f"Nothing varies within the {len(means)} base classes: give several examples of each.")
@@ -60,10 +69,17 @@ class WithinClassWhitening(TransformerMixin, BaseEstimator):  # type: ignore[mis
         self.components_ = (vectors / np.sqrt(values + self.shrinkage * values.mean())) @ vectors.T
         return self
 
-    def transform(self, X: Array) -> Array:
+    def transform(self, X: ArrayLike) -> Array:
         """The whitened rows (n_rows, n_features), in the precision of ``X``."""
-        whitened: Array = ((X - self.mean_) @ self.components_).astype(X.dtype)
-        return whitened
+        check_is_fitted(self)
+        rows = validate_data(self, X, reset=False, dtype=_FLOATS)
+        return np.asarray(((rows - self.mean_) @ self.components_).astype(rows.dtype))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
 
 def whiten(banks: Sequence[FeatureBank], base: FeatureBank) -> list[FeatureBank]:
@@ -72,7 +88,7 @@ def whiten(banks: Sequence[FeatureBank], base: FeatureBank) -> list[FeatureBank]
         _check_pair(bank, base)
     whitening = WithinClassWhitening().fit(base.X, base.y)
     return [
-        replace(bank, X=whitening.transform(bank.X), source=f"{bank.source}, whitened by {base.source}")
+        replace(bank, X=np.asarray(whitening.transform(bank.X)), source=f"{bank.source}, whitened by {base.source}")
         for bank in banks
     ]
 

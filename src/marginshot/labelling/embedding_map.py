@@ -20,7 +20,7 @@ _N_NEIGHBORS = 3
 
 def embedding_map(X: NDArray[np.floating]) -> NDArray[np.float64]:
     """Rows (n_rows, n_features) -> points (n_rows, 2) in 0..1; the same points for the same rows."""
-    rows = CentreAndNormalise().fit_transform(X)
+    rows, _ = CentreAndNormalise().fit_unit_rows(X)
     drawn = np.sort(np.random.default_rng(0).permutation(len(rows))[:LARGEST_MAP])
     if rows.shape[1] < 2 or len(np.unique(rows[drawn], axis=0)) < _LEAST_DISTINCT:
         return _scaled(np.pad(rows, ((0, 0), (0, 2)))[:, :2].astype(np.float64))

@@ -50,7 +50,7 @@ def suggest_rows(X: Rows, probabilities: Array, given: NDArray[np.int64], n_sugg
     wanted = min(n_suggestions, len(unlabelled))
     if wanted == 0:
         return np.empty(0, dtype=np.int64)
-    rows = sketch(CentreAndNormalise().fit_transform(X))
+    rows = sketch(CentreAndNormalise().fit_unit_rows(X)[0])
     doubt = doubts(probabilities)
     few = np.sum(given >= 0) < ENOUGH_LABELS * probabilities.shape[1]
     by_type = few and search_is_fast(len(rows))

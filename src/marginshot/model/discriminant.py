@@ -26,8 +26,9 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from marginshot.data.labels import UNLABELLED, label_codes
 from marginshot.model.mixture import spread
 from marginshot.model.subsets import evenly
 from marginshot.model.transforms import CentreAndNormalise, class_means, scale_inner_products, scale_to_unit_length
@@ -57,6 +58,9 @@ class DiscriminantTransform(CentreAndNormalise):
         Orthonormal.
     shrinkage_ : ndarray of shape (n_directions,)
         What a row loses of itself in each of them.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Where the rows of `fit` had names of strings.
 
     Examples
     --------
@@ -72,16 +76,22 @@ class DiscriminantTransform(CentreAndNormalise):
     def __init__(self, power: float = 0.75) -> None:
         super().__init__(power)
 
-    def fit(self, X: Array, y: Any = None) -> Self:
-        """``X`` (n_rows, n_features) and class indices ``y`` (n_rows,), −1 where unknown."""
-        self.fit_unit_rows(X, np.full(len(X), -1) if y is None else np.asarray(y))
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """``X`` (n_rows, n_features) and labels ``y`` (n_rows,), −1 where unknown (among strings also None or "")."""
+        rows = self._check(X, reset=True)
+        return self.learn(rows, None if y is None else label_codes(y, len(rows))[1])
+
+    def learn(self, X: Array, codes: NDArray[np.int64] | None = None) -> Self:
+        """``X`` (n_rows, n_features) and class indices ``codes`` (n_rows,), −1 where unknown."""
+        self.fit_unit_rows(X, codes)
         return self
 
-    def fit_unit_rows(self, X: Array, codes: NDArray[np.int64]) -> tuple[Array, Array]:
-        """Fit; the rows of unit length (n_rows, n_features), labelled ones stretched, and the lengths (n_rows,) before.
+    def fit_unit_rows(self, X: Array, codes: NDArray[np.int64] | None = None) -> tuple[Array, Array]:
+        """`learn`; the rows of unit length (n_rows, n_features), labelled ones stretched, and their lengths (n_rows,).
 
-        ``codes`` (n_rows,) are class indices, −1 where unknown.
+        `fit_transform` stretches none: to it, the labelled rows are rows like any others.
         """
+        codes = np.full(len(X), UNLABELLED) if codes is None else codes
         support = np.flatnonzero(codes >= 0)
         labels = codes[support]
         prepared = self.prepare(X)

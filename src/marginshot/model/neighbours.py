@@ -202,7 +202,7 @@ class NeighbourSmoothing:
         self.neighbours = nearest_of_each(self.rows, neighbours_among(self.n_neighbors, len(self.rows)))
         smooth = rows.copy()
         smooth[filled] = self._mix(self.rows, self.neighbours)
-        self.finish.fit(smooth)
+        self.finish.learn(smooth)
         return self._finished(smooth, filled)
 
     def average(self, chosen: NDArray[np.int64], lengths: Array) -> Array:
@@ -247,7 +247,7 @@ class NeighbourSmoothing:
         return (1.0 - self.weight) * rows + self.weight * mean_of_rows(self.rows, neighbours)
 
     def _finished(self, smooth: Array, filled: Any) -> Array:
-        finished = self.finish.transform(smooth)
+        finished = self.finish.unit_rows(smooth)[0]
         finished[~filled] = 0.0
         return finished
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from marginshot.model.subsets import evenly
 
@@ -21,10 +23,13 @@ _POWER_OFFSET = 1e-6
 _SAMPLED_ROWS = 2000  # that tell how rows differ
 
 
-class CentreAndNormalise(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class CentreAndNormalise(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """CL2N: subtract the mean of the rows seen by `fit`, then scale each row to unit length (paper, section 4.4).
 
     A row that equals the mean has no direction and stays zero.
+
+    `fit` and `transform` check their rows, as scikit-learn's do. `learn`, `prepare`, `unit_rows` and `fit_unit_rows`
+    trust them: finite, of floats no narrower than float32, and as wide as those of `fit`.
 
     Parameters
     ----------
@@ -35,6 +40,9 @@ class CentreAndNormalise(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     mean_ : ndarray of shape (n_features,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Where the rows of `fit` had names of strings.
 
     Examples
     --------
@@ -43,32 +51,32 @@ class CentreAndNormalise(TransformerMixin, BaseEstimator):  # type: ignore[misc]
            [ 1.,  0.]])
     """
 
-    learned: ClassVar[tuple[str, ...]] = ("mean_",)  # what `fit` sets, by which a fitted one is restored
+    learned: ClassVar[tuple[str, ...]] = ("mean_",)  # what `learn` sets, by which a fitted one is restored
 
     def __init__(self, power: float = 1.0) -> None:
         self.power = power
 
-    def fit(self, X: Array, y: object = None) -> Self:
-        """Store the mean of ``X`` (n_rows, n_features)."""
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Store the mean of ``X`` (n_rows, n_features); ``y`` is not used."""
+        return self.learn(self._check(X, reset=True))
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Centred rows of unit length, (n_rows, n_features), in the precision of ``X``."""
+        check_is_fitted(self)
+        return self.unit_rows(self._check(X, reset=False))[0]
+
+    def learn(self, X: Array, codes: NDArray[np.int64] | None = None) -> Self:
+        """Store the mean of ``X`` (n_rows, n_features); class indices ``codes`` (n_rows,) say nothing here."""
         self.mean_ = self.prepare(X).mean(axis=0, dtype=np.float64)
         return self
 
-    def transform(self, X: Array) -> Array:
-        """Centred rows of unit length, (n_rows, n_features)."""
-        return self.unit_rows(X)[0]
-
     def unit_rows(self, X: Array) -> tuple[Array, Array]:
-        """The same, and the lengths (n_rows,) they had before."""
+        """Centred rows of unit length, (n_rows, n_features), and the lengths (n_rows,) they had before."""
         return self._seen_from_mean(self.prepare(X))
 
-    def _seen_from_mean(self, prepared: Array) -> tuple[Array, Array]:
-        """The same of rows that are prepared already."""
-        mean = self.mean_.astype(prepared.dtype)
-        return scale_to_unit_length(prepared - mean, rounding_length(mean))
-
-    def fit_unit_rows(self, X: Array, codes: NDArray[np.int64]) -> tuple[Array, Array]:
-        """The same of the rows of `fit`; ``codes`` (n_rows,) are class indices, which say nothing here."""
-        return self.fit(X).unit_rows(X)
+    def fit_unit_rows(self, X: Array, codes: NDArray[np.int64] | None = None) -> tuple[Array, Array]:
+        """`learn`, then `unit_rows` of the rows learned from."""
+        return self.learn(X, codes).unit_rows(X)
 
     def prepare(self, X: Array) -> Array:
         """What is done to each row by itself, (..., n_features), before the mean is subtracted."""
@@ -82,6 +90,32 @@ class CentreAndNormalise(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         else:
             size **= self.power
         return scale_to_unit_length(np.copysign(size, rows), 0.0)[0]
+
+    def _seen_from_mean(self, prepared: Array) -> tuple[Array, Array]:
+        """`unit_rows` of rows that are prepared already."""
+        mean = self.mean_.astype(prepared.dtype)
+        return scale_to_unit_length(prepared - mean, rounding_length(mean))
+
+    def _check(self, X: ArrayLike, *, reset: bool) -> Array:
+        """A user's rows (n_rows, n_features), finite floats; their width and names are those of `fit`, or become so."""
+        if reset and not (isinstance(self.power, Real) and 0 < self.power < np.inf):
+            raise ValueError(f"power must be a number above 0; got {self.power!r}.")
+        return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def transform_rows(transformer: Any, rows: Array) -> Array:
+    """Checked rows (n, D) by a fitted transformer, as an array whatever scikit-learn's ``transform_output`` says.
+
+    Ours does not check them again; a user's may.
+    """
+    if isinstance(transformer, CentreAndNormalise):
+        return transformer.unit_rows(rows)[0]
+    return np.asarray(transformer.transform(rows))
 
 
 def differ_in_length(rows: Array) -> bool:
