@@ -201,9 +201,8 @@ def as_stored(X: np.ndarray, form: str, folder: Path) -> Any:
 
         return dask.array.from_array(X, chunks=(700, -1))
     import pyarrow
-    from pyarrow import parquet
-
     from marginshot.rows import ParquetRows
+    from pyarrow import parquet
 
     embedding = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(X.reshape(-1)), X.shape[1])
     parquet.write_table(pyarrow.table({"embedding": embedding}), folder / "X.parquet", row_group_size=700)

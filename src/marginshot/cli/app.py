@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 import threading
@@ -95,6 +96,8 @@ def _end_as_by_ctrl_c() -> None:
     """Let a closed terminal, and a system that shuts down, stop the work as Ctrl-C does: what is finished is kept."""
     if threading.current_thread() is not threading.main_thread():
         return  # where Python lets nobody set what a signal does
+    if "LOCAL_RANK" in os.environ:
+        return  # one of several training processes, to be ended by the first even while it waits for the others
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         # `nohup` has SIGHUP ignored, and a program that embeds us may have plans of its own.
