@@ -29,11 +29,11 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 
 from marginshot import TransductiveMaxMarginClassifier
-from marginshot.labelling.api import open_store
 from marginshot.labelling.classify import LabelSettings, label_rows, make_classifier
 from marginshot.labelling.embed import embed
 from marginshot.labelling.encoders import PictureEncoder
 from marginshot.labelling.folders import collect_unlabelled
+from marginshot.labelling.store import open_store
 from marginshot.labelling.suggestions import doubts, suggest_rows
 from marginshot.model.named_transforms import make_transform
 

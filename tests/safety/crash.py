@@ -85,10 +85,25 @@ def _nothing(folder: Path) -> None:
 
 _LABEL = ("label", "photos", "--examples", "examples", "--out", "out", "--save", "model", "--export", "label-studio")
 _TRAIN = (
-    *("train", "folder", "--data", "data", "--out", "run", "--backbone", "conv4", "--epochs", "2", "--batch-size", "32"),
+    *(
+        "train",
+        "folder",
+        "--data",
+        "data",
+        "--out",
+        "run",
+        "--backbone",
+        "conv4",
+        "--epochs",
+        "2",
+        "--batch-size",
+        "32",
+    ),
     *("--image-size", "16", "--validation-tasks", "5", "--validation-queries", "1", "--accelerator", "cpu"),
     *("--checkpoint-steps", "2"),
 )
+_BALANCED = ("--regime", "balanced", "--interval", "30")
+_TWO = ("--methods", "simpleshot,protonet")
 _DIGITS = ("digits", "--way", "5", "--shot", "1", "--query", "5")
 
 SCENARIOS = {
@@ -98,12 +113,11 @@ SCENARIOS = {
     "link": Scenario((*_LABEL, "--link"), _pictures),
     "apply": Scenario(("apply", "model", "photos", "--out", "out", "--copy"), _with_model),
     "evaluate": Scenario(
-        ("evaluate", *_DIGITS, "--tasks", "40", "--methods", "simpleshot,protonet", "--json", "r.json", "--resume"),
+        ("evaluate", *_DIGITS, "--tasks", "40", *_TWO, "--json", "r.json", "--resume"),
         _nothing,
     ),
     "regimes": Scenario(
-        ("regimes", *_DIGITS, "--way", "3", "--regime", "balanced", "--interval", "30", "--methods")
-        + ("simpleshot,protonet", "--of", "protonet", "--out", "out", "--resume"),
+        ("regimes", *_DIGITS, "--way", "3", *_BALANCED, *_TWO, "--of", "protonet", "--out", "out", "--resume"),
         _nothing,
         same=(),
     ),
@@ -173,7 +187,6 @@ def run_forked(folder: Path, command: Iterable[str], kill_at: int = -1) -> tuple
 def count_events(folder: Path, kill_at: int) -> None:
     """Count what changes files below ``folder`` from now on, and end the process before number ``kill_at``."""
     n_events = 0
-    root = str(folder)
     flush = os.fsync
 
     def count() -> None:
@@ -181,7 +194,8 @@ def count_events(folder: Path, kill_at: int) -> None:
         if n_events == kill_at:
             os._exit(KILLED)
         n_events += 1
-        (folder.with_suffix(".events")).write_text(str(n_events)) if kill_at < 0 else None
+        if kill_at < 0:
+            folder.with_suffix(".events").write_text(str(n_events))
 
     busy = False
 
@@ -192,13 +206,13 @@ def count_events(folder: Path, kill_at: int) -> None:
             return
         busy = True  # what the counting itself writes
         try:
-            if os.path.abspath(os.fsdecode(arguments[0])).startswith(root + os.sep):
+            if Path(os.fsdecode(arguments[0])).absolute().is_relative_to(folder):
                 count()
         finally:
             busy = False
 
     def fsync(descriptor: int) -> None:
-        hook("os.truncate", (os.path.join(root, "x"),))
+        hook("os.truncate", (str(folder / "flushed"),))
         flush(descriptor)
 
     os.fsync = fsync

@@ -7,6 +7,7 @@ import re
 import secrets
 import stat
 import sys
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -23,6 +24,20 @@ PRIVATE = 0o600
 DAMAGED_ARCHIVE = (EOFError, zipfile.BadZipFile, zlib.error)
 
 _TEMPORARY = re.compile(r"\.marginshot-[0-9a-f]{16}\.tmp(\..*)?")
+
+
+def check_writable(path: Path) -> None:
+    """Raise OSError unless a file can be written to ``path``."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"Cannot write {path}: there is no folder {folder}. Create it first.")
+    check_replaceable(path)
+    try:
+        # The real test: a mode bit says nothing about a read-only or full disk.
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise PermissionError(f"Cannot write {path}: {os.strerror(error.errno or 0)}.") from error
 
 
 @contextmanager

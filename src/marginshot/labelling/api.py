@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from marginshot.labelling.classify import LabelSettings, label_rows
 from marginshot.labelling.collection import Collection, check_classes, encode_given
-from marginshot.labelling.embed import Embedded, Progress, embed, printable
-from marginshot.labelling.encoders import PICTURE_ENCODER, TEXT_ENCODER, ItemEncoder, PictureEncoder, TextEncoder
-from marginshot.labelling.folders import collect_pictures
-from marginshot.labelling.labelling import Labelling
+from marginshot.labelling.embed import Progress, embed, printable
+from marginshot.labelling.encoders import (
+    PICTURE_ENCODER,
+    TEXT_ENCODER,
+    ItemEncoder,
+    PictureEncoder,
+    TextEncoder,
+    make_encoder,
+)
+from marginshot.labelling.folders import as_paths, collect_pictures
+from marginshot.labelling.labelling import Labelling, PathLike
 from marginshot.labelling.model import LabelModel
-from marginshot.labelling.store import Store, default_folder
-from marginshot.labelling.tables import as_text, read_labels, row_names, stack_embeddings
-
-PathLike = str | os.PathLike[str]
+from marginshot.labelling.requests import Request
+from marginshot.labelling.sources import Source, collect_rows, open_source
+from marginshot.labelling.store import Store, open_store
+from marginshot.labelling.tables import embedding_rows, stack_embeddings, text_rows
 
 
 def label_images(
@@ -33,6 +38,7 @@ def label_images(
     reject: bool = False,
     lose: float = 0.05,
     suggest: int = 0,
+    leave_out: PathLike | Sequence[PathLike] = (),
     cache: bool | PathLike = True,
 ) -> Labelling:
     """Label the pictures of a folder from a few examples.
@@ -52,18 +58,20 @@ def label_images(
         Share of items of the known classes one is willing to lose that way.
     suggest : int, default=0
         Number of items to suggest for labelling by hand.
+    leave_out : path or sequence of paths, optional
+        Folders inside ``folder`` that are no input, such as the one that `Labelling.write` fills.
     cache : bool or path, default=True
         Keep embeddings for the next run, in the user's cache folder or the one given.
 
     Returns
     -------
     Labelling
-        With ``to_pandas()``, ``save(path)``, ``write_gallery(path)`` and ``suggestions()``.
+        With ``to_pandas()``, ``write(folder)``, ``save(path)``, ``write_gallery(path)`` and ``suggestions()``.
     """
-    paths = [Path(examples)] if isinstance(examples, str | os.PathLike) else [Path(path) for path in examples]
-    collection = collect_pictures(Path(folder), paths)
     settings = LabelSettings(reject=reject, lose=lose, suggest=suggest)
-    return label_collection(collection, PictureEncoder(encoder), open_store(cache), settings)
+    request = label_request(Source(Path(folder)), as_paths(examples), encoder, settings)
+    collection = collect_pictures(Path(folder), as_paths(examples), as_paths(leave_out))
+    return label_collection(collection, PictureEncoder(encoder), open_store(cache), settings, request)
 
 
 def label_texts(
@@ -96,11 +104,8 @@ def label_texts(
     """
     if len(texts) != len(labels):
         raise ValueError(f"texts and labels need equal lengths; got {len(texts)} and {len(labels)}.")
-    names = row_names(len(texts))
-    listed = np.ones(len(names), dtype=bool)
-    collection = Collection("text", names, [as_text(text) for text in texts], read_labels(list(labels)), listed)
     settings = LabelSettings(reject=reject, lose=lose, suggest=suggest)
-    return label_collection(collection, TextEncoder(encoder), open_store(cache), settings)
+    return label_collection(text_rows(texts, labels), TextEncoder(encoder), open_store(cache), settings)
 
 
 def label_embeddings(
@@ -137,12 +142,53 @@ def label_embeddings(
     rows = stack_embeddings(X, "X")
     if len(rows) != len(labels):
         raise ValueError(f"X and labels need equal lengths; got {len(rows)} and {len(labels)}.")
-    if items is not None and len(items) != len(rows):
-        raise ValueError(f"X and items need equal lengths; got {len(rows)} and {len(items)}.")
-    names = row_names(len(rows)) if items is None else tuple(str(item) for item in items)
-    listed = np.ones(len(rows), dtype=bool)
-    collection = Collection("embedding", names, rows, read_labels(list(labels)), listed)
-    return label_collection(collection, None, None, LabelSettings(reject=reject, lose=lose, suggest=suggest))
+    settings = LabelSettings(reject=reject, lose=lose, suggest=suggest)
+    return label_collection(embedding_rows(rows, labels, items), None, None, settings)
+
+
+def label_table(
+    path: PathLike,
+    *,
+    text: str | None = None,
+    label: str | None = None,
+    encoder: str | None = None,
+    reject: bool = False,
+    lose: float = 0.05,
+    suggest: int = 0,
+    cache: bool | PathLike = True,
+) -> Labelling:
+    """Label the rows of a table from the few that have a label; `Labelling.write` keeps its other columns.
+
+    Parameters
+    ----------
+    path : path
+        ``.csv``, ``.tsv``, ``.parquet`` or ``.npz``.
+    text : str, optional
+        Column of texts. Without, the column ``embedding`` (``X`` in ``.npz``) holds embeddings.
+    label : str, optional
+        Half-empty column of labels, "label" (``y`` in ``.npz``) unless named.
+    encoder : str, optional
+        Name of a sentence-transformers model; without, "minilm".
+    reject, lose, suggest, cache
+        As in `label_images`.
+
+    Examples
+    --------
+    >>> result = label_table("tickets.csv", text="body", label="topic")  # doctest: +SKIP
+    >>> result.write("tickets-labelled.csv")                             # doctest: +SKIP
+    """
+    settings = LabelSettings(reject=reject, lose=lose, suggest=suggest)
+    source = open_source(Path(path), label)
+    collection = collect_rows(source.rows(), text, source.label)
+    chosen = make_encoder(collection.kind, encoder)
+    request = label_request(source, (), encoder, settings)
+    return label_collection(collection, chosen, open_store(cache), settings, request)
+
+
+def label_request(source: Source, examples: Sequence[Path], encoder: str | None, settings: LabelSettings) -> Request:
+    """What is asked for where ``source`` is labelled from ``examples``."""
+    named = {"command": "label", "encoder": encoder or PICTURE_ENCODER}  # compared for pictures only
+    return Request(source, {"examples": tuple(examples)}, {**named, **asdict(settings)})
 
 
 def label_collection(
@@ -150,11 +196,12 @@ def label_collection(
     encoder: ItemEncoder | None,
     store: Store | None,
     settings: LabelSettings,
+    request: Request | None = None,
     on_progress: Progress | None = None,
 ) -> Labelling:
     """Label a collection; embeddings need no encoder."""
     wanted = check_classes((label for label in collection.labels if label), "Labels")
-    embedded = _embed(collection, encoder, store, on_progress)
+    embedded = embed(collection, encoder, store, on_progress)
     readable, problems = embedded.collection, embedded.problems
     for name in wanted:
         if name not in readable.labels:
@@ -172,40 +219,4 @@ def label_collection(
     seconds = embedded.seconds | {"labelling": time.perf_counter() - started}
     name, identity = ("", "") if encoder is None else (encoder.name, encoder.identity)
     model = LabelModel(classifier, rejection, collection.kind, name, identity)
-    return Labelling(readable, embedded.X, answers, settings.reject, model, problems, seconds)
-
-
-def apply_model(
-    model: LabelModel,
-    collection: Collection,
-    encoder: ItemEncoder | None,
-    store: Store | None,
-    *,
-    reject: bool = False,
-    on_progress: Progress | None = None,
-) -> Labelling:
-    """Label new items by a saved model; each item by itself, whatever the others are."""
-    if collection.kind != model.kind:
-        raise ValueError(f"The model labels {model.kind}s; got {collection.kind}s.")
-    embedded = _embed(replace(collection, labels=("",) * len(collection)), encoder, store, on_progress)
-    if not len(embedded.X):
-        raise ValueError("None of the items can be read.")
-    started = time.perf_counter()
-    answers = model.label(embedded.X)
-    seconds = embedded.seconds | {"labelling": time.perf_counter() - started}
-    return Labelling(embedded.collection, embedded.X, answers, reject, model, embedded.problems, seconds)
-
-
-def open_store(cache: bool | PathLike) -> Store | None:
-    """The cache in the user's folder, in the one given, or none."""
-    if isinstance(cache, bool):
-        return Store(default_folder()) if cache else None
-    return Store(Path(cache))
-
-
-def _embed(
-    collection: Collection, encoder: ItemEncoder | None, store: Store | None, on_progress: Progress | None
-) -> Embedded:
-    if encoder is None:
-        return Embedded(collection, np.asarray(collection.contents, dtype=np.float32))
-    return embed(collection, encoder, store, on_progress)
+    return Labelling(readable, embedded.X, answers, settings.reject, model, request or Request(), problems, seconds)

@@ -45,23 +45,25 @@ class Embedded:
 
 
 def embed(
-    collection: Collection, encoder: ItemEncoder, store: Store | None, on_progress: Progress | None = None
+    collection: Collection, encoder: ItemEncoder | None, store: Store | None, on_progress: Progress | None = None
 ) -> Embedded:
-    """Embed every item once per distinct content.
+    """Embed every item once per distinct content; what is embedded already is taken as it is.
 
     Finished batches are in the cache at once: an interrupted run goes on where it stopped.
 
     Parameters
     ----------
     collection : Collection
-        Pictures or texts.
-    encoder : ItemEncoder
-        Turns contents into embeddings.
+        Pictures, texts or embeddings.
+    encoder : ItemEncoder or None
+        Turns contents into embeddings; None where they are.
     store : Store or None
         The cache; None computes everything.
     on_progress : callable, optional
         Called with the number of items done and of all that are new.
     """
+    if encoder is None:
+        return Embedded(collection, np.asarray(collection.contents, dtype=np.float32))
     seconds = {"cache": 0.0, "loading": 0.0, "reading": 0.0, "encoder": 0.0}
     started = time.perf_counter()
     identity = encoder.identity

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot.data.pictures import read_picture
+from marginshot.labelling.collection import Kind
 from marginshot.labelling.store import file_digest
 
 if TYPE_CHECKING:
@@ -47,6 +48,15 @@ class ItemEncoder(Protocol):
     def encode(self, prepared: Sequence[Any]) -> NDArray[np.float32]:
         """Prepared contents -> (n, n_features)."""
         ...
+
+
+def make_encoder(kind: Kind, name: str | None = None, device: str = "auto") -> ItemEncoder | None:
+    """The encoder of that ``name``, or the usual one, for what is to be labelled; None for embeddings."""
+    if kind == "picture":
+        return PictureEncoder(name or PICTURE_ENCODER, device)
+    if kind == "text":
+        return TextEncoder(name or TEXT_ENCODER, device)
+    return None
 
 
 class PictureEncoder:

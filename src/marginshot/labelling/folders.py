@@ -11,6 +11,7 @@ import numpy as np
 
 from marginshot.data.pictures import PICTURE_SUFFIXES, is_picture
 from marginshot.labelling.collection import Collection, check_classes
+from marginshot.labelling.errors import MissingInputError, Option, RefusedError
 from marginshot.labelling.store import file_digest
 from marginshot.labelling.tables import TABLE_SUFFIXES, read_labels, read_table
 
@@ -28,7 +29,7 @@ class Example:
     label: str
 
 
-def collect_pictures(source: Path, examples: Sequence[Path], leave_out: Iterable[Path] = ()) -> Collection:
+def collect_pictures(source: Path, examples: Sequence[Path], leave_out: Sequence[Path] = ()) -> Collection:
     """The pictures of ``source`` at any depth, with labels from ``examples`` or from class folders inside ``source``.
 
     Parameters
@@ -38,11 +39,13 @@ def collect_pictures(source: Path, examples: Sequence[Path], leave_out: Iterable
         directly in it are unlabelled.
     examples : sequence of Path
         Folders with one sub-folder per class, or CSV files with columns ``path`` and ``label``.
-    leave_out : iterable of Path
+    leave_out : sequence of Path
         Folders inside ``source`` that are no input, such as the output.
     """
     if not source.is_dir():
         raise ValueError(f"{source} is not a folder. Give a folder of pictures, a table or a file of embeddings.")
+    for folder in leave_out:
+        check_apart(folder, examples)
     own_classes = not examples
     given = _own_classes(source, leave_out) if own_classes else _read_examples(examples, source)
     classes = check_classes((example.label for example in given), "Examples")
@@ -62,6 +65,21 @@ def collect_pictures(source: Path, examples: Sequence[Path], leave_out: Iterable
         (*labels, *(example.label for example in outside)),
         np.arange(len(items)) < len(paths),
     )
+
+
+def as_paths(given: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """One path or several, as a list."""
+    return [Path(given)] if isinstance(given, str | os.PathLike) else [Path(path) for path in given]
+
+
+def check_apart(out: Path, examples: Iterable[Path]) -> None:
+    """Raise RefusedError where ``out``, which is to hold answers, is among the ``examples``."""
+    if any(out.resolve().is_relative_to(folder.resolve()) for folder in examples if folder.is_dir()):
+        raise RefusedError(
+            f"{out} holds the examples or is among them, and answers there would be taken for examples; give another "
+            "folder.",
+            at_fault=Option.PATH,
+        )
 
 
 def collect_unlabelled(source: Path, leave_out: Iterable[Path] = ()) -> Collection:
@@ -101,9 +119,11 @@ def _own_classes(source: Path, leave_out: Iterable[Path]) -> list[Example]:
     classes = [folder for folder in _subfolders(source) if folder.resolve() not in skipped]
     classes = [folder for folder in classes if folder.name.lower() not in UNLABELLED_FOLDERS]
     if not classes:
-        raise ValueError(
-            f"There are no examples: {source} has no class folders inside, and no --examples were given. Put a few "
-            "pictures of each class into a folder named after it, and pass the folder of these with --examples."
+        raise RefusedError(
+            "There are no examples: {source} has no class folders inside, and no {examples} were given. Put a few "
+            "pictures of each class into a folder named after it, and pass the folder of these with {examples}.",
+            source=source,
+            examples=Option.EXAMPLES,
         )
     return _from_class_folders(classes)
 
@@ -119,7 +139,11 @@ def _read_examples(sources: Sequence[Path], pictures: Path) -> list[Example]:
                 )
             examples += _from_class_folders(folders)
         elif not source.exists():
-            raise FileNotFoundError(f"There is no {source}. Give --examples a folder of class folders, or a table.")
+            raise MissingInputError(
+                "There is no {source}. Give {examples} a folder of class folders, or a table.",
+                source=source,
+                examples=Option.EXAMPLES,
+            )
         elif source.suffix.lower() in TABLE_SUFFIXES:
             examples += _from_table(source, pictures)
         else:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,10 +15,15 @@ from numpy.typing import NDArray
 
 from marginshot.labelling.classify import Answers
 from marginshot.labelling.collection import Collection
+from marginshot.labelling.requests import Action, Request
+from marginshot.labelling.store import open_store
 from marginshot.labelling.tables import write_table
 
 if TYPE_CHECKING:
     from marginshot.labelling.model import LabelModel
+    from marginshot.labelling.outputs import Written
+
+PathLike = str | os.PathLike[str]
 
 COLUMNS = ("item", "label", "probability", "runner_up", "review")
 
@@ -41,6 +48,8 @@ class Labelling:
         Whether items of none of the classes have no label.
     model : LabelModel
         Labels new items: see `LabelModel.save`.
+    request : Request
+        What was read, and what decided the answers.
     problems : dict of str to str
         What was wrong with each item left out.
     seconds : dict of str to float
@@ -52,6 +61,7 @@ class Labelling:
     answers: Answers
     rejected: bool
     model: LabelModel
+    request: Request = field(default_factory=Request)
     problems: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -111,6 +121,16 @@ class Labelling:
         found = Counter(self.labels[row] for row in self.rows)
         return {name: found[name] for name in self.classes}
 
+    def close_calls(self) -> dict[str, int]:
+        """Listed items per class whose runner-up is nearly as probable."""
+        found = Counter(self.labels[row] for row in self.rows if self.answers.close[row])
+        return {name: found[name] for name in self.classes}
+
+    @property
+    def n_foreign(self) -> int:
+        """Number of listed items of none of the classes."""
+        return int(self.answers.foreign[self.rows].sum())
+
     def suggestions(self) -> dict[str, list[str]]:
         """Items to label next, the most useful first, with an empty label to fill in and our guess."""
         rows = self.answers.suggested
@@ -119,6 +139,80 @@ class Labelling:
             "label": [""] * len(rows),
             "guess": [self.classes[self.answers.best[row]] for row in rows],
         }
+
+    def write(
+        self,
+        path: PathLike,
+        *,
+        transfer: Action | None = None,
+        gallery: bool = True,
+        exports: Sequence[str] = (),
+        model: PathLike | None = None,
+        force: bool = False,
+        cache: bool | PathLike = True,
+    ) -> Written:
+        """Write the labels and all that goes with them, as ``marginshot label`` does.
+
+        Everything is checked before anything is written: no output goes over an input, nor over a file that is not,
+        or no longer, as it was written before. Where an earlier call with the same request was stopped while it put
+        pictures into class folders, that is completed, and nothing is written anew; see also `resume`.
+
+        Parameters
+        ----------
+        path : path
+            For pictures a folder, which gets ``labels.csv``; else the table (``.csv``, ``.tsv``, ``.parquet``), the
+            other files stand beside it under its name.
+        transfer : {"copy", "move", "link"}, optional
+            Put each picture into the folder of its class, below ``path``.
+        gallery : bool, default=True
+            Write the page ``gallery.html``.
+        exports : sequence of {"label-studio", "fiftyone", "bulk"}, default=()
+            Write for these tools too.
+        model : path, optional
+            Save the model there.
+        force : bool, default=False
+            Replace files that others made or changed.
+        cache : bool or path, default=True
+            Where it is kept which files are ours: the user's cache folder or the one given. Without, all that exists
+            is somebody else's.
+
+        Returns
+        -------
+        Written
+            The files, and how it went with the pictures. Suggestions are written where there are any.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from marginshot.labelling import label_embeddings, label_images
+        >>> result = label_embeddings([[0, 5], [5, 0], [1, 6], [6, 1]], ["ash", "oak", "", ""])
+        >>> written = result.write(Path(tempfile.mkdtemp()) / "trees.csv", gallery=False, cache=False)
+        >>> print(written.files[0].read_text())  # doctest: +ELLIPSIS
+        item,label,probability,runner_up,review
+        row 1,ash,1.0,,example
+        row 2,oak,1.0,,example
+        row 3,ash,...
+        row 4,oak,...
+        <BLANKLINE>
+
+        >>> result = label_images("photos", "my-examples", suggest=20)             # doctest: +SKIP
+        >>> written = result.write("labelled", transfer="copy", exports=["bulk"])  # doctest: +SKIP
+        """
+        from marginshot.labelling.outputs import Outputs
+
+        outputs = Outputs(
+            path=Path(path),
+            pictures=self.collection.kind == "picture",
+            transfer=transfer,
+            gallery=gallery,
+            suggestions=len(self.answers.suggested) > 0,
+            exports=tuple(exports),
+            model=None if model is None else Path(model),
+        )
+        written = outputs.write(self, open_store(cache), force=force)
+        if written.placed is not None:
+            written.placed.check_complete()
+        return written
 
     def write_gallery(self, path: str | Path) -> None:
         """Write a self-contained HTML page to look through the labels."""

@@ -1,12 +1,16 @@
-"""A fitted labeller in one file without pickle: the planes, the rule for foreign items, and the encoder's name."""
+"""A fitted labeller: labels new items, and lives in one file without pickle (planes, rejection, encoder's name)."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
+import time
+import warnings
 import zipfile
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +20,16 @@ from marginshot._lib.files import DAMAGED_ARCHIVE, atomic_path
 from marginshot.classifier.estimator import TransductiveMaxMarginClassifier
 from marginshot.classifier.persistence import assert_format
 from marginshot.labelling.classify import Answers, apply_rows
-from marginshot.labelling.collection import Kind
+from marginshot.labelling.collection import Collection, Kind
+from marginshot.labelling.embed import Progress, embed
+from marginshot.labelling.encoders import ItemEncoder, make_encoder
+from marginshot.labelling.folders import as_paths, collect_unlabelled
+from marginshot.labelling.labelling import Labelling, PathLike
 from marginshot.labelling.rejection import Rejection
-from marginshot.labelling.tables import stack_embeddings
+from marginshot.labelling.requests import Request
+from marginshot.labelling.sources import Source, collect_rows, open_unlabelled
+from marginshot.labelling.store import Store, open_store
+from marginshot.labelling.tables import embedding_rows, stack_embeddings, text_rows
 
 FORMAT = "marginshot-labeller-1"
 
@@ -44,6 +55,8 @@ class LabelModel:
         Name of the encoder; empty for embeddings.
     identity : str
         Identity of the encoder, so that another version of it is noticed.
+    path : Path, optional
+        The file it was loaded from; None where it was fitted here.
     """
 
     classifier: TransductiveMaxMarginClassifier
@@ -51,6 +64,7 @@ class LabelModel:
     kind: Kind
     encoder: str = ""
     identity: str = ""
+    path: Path | None = field(default=None, compare=False)
 
     def label(self, X: ArrayLike) -> Answers:
         """Answers for new rows (n_rows, n_features)."""
@@ -59,6 +73,89 @@ class LabelModel:
         if X.shape[1] != expected:
             raise ValueError(f"The model was fitted on {expected} features; got {X.shape[1]}. Use the same encoder.")
         return apply_rows(self.classifier, self.rejection, X)
+
+    def label_images(
+        self,
+        folder: PathLike,
+        *,
+        reject: bool = False,
+        leave_out: PathLike | Sequence[PathLike] = (),
+        cache: bool | PathLike = True,
+    ) -> Labelling:
+        """Label the pictures of a folder, each by itself, whatever the others are.
+
+        Examples
+        --------
+        >>> load_model("model").label_images("new-photos").write("new-labelled")  # doctest: +SKIP
+        """
+        collection = collect_unlabelled(Path(folder), as_paths(leave_out))
+        request = self.request(Source(Path(folder)), reject=reject)
+        return self.label_collection(collection, self.make_encoder(), open_store(cache), request, reject=reject)
+
+    def label_table(
+        self,
+        path: PathLike,
+        *,
+        text: str | None = None,
+        label: str | None = None,
+        reject: bool = False,
+        cache: bool | PathLike = True,
+    ) -> Labelling:
+        """Label the rows of a table into a new column ``label``; `Labelling.write` keeps its other columns."""
+        source = open_unlabelled(Path(path), label)
+        collection = collect_rows(source.rows(), text, None)
+        request = self.request(source, reject=reject)
+        return self.label_collection(collection, self.make_encoder(), open_store(cache), request, reject=reject)
+
+    def label_texts(self, texts: Sequence[str], *, reject: bool = False, cache: bool | PathLike = True) -> Labelling:
+        """Label texts, each by itself, whatever the others are."""
+        collection = text_rows(texts, None)
+        return self.label_collection(collection, self.make_encoder(), open_store(cache), reject=reject)
+
+    def label_embeddings(self, X: ArrayLike, *, items: Sequence[str] | None = None, reject: bool = False) -> Labelling:
+        """Label embeddings (n_rows, n_features), each by itself, whatever the others are."""
+        return self.label_collection(embedding_rows(stack_embeddings(X, "X"), None, items), None, None, reject=reject)
+
+    def label_collection(
+        self,
+        collection: Collection,
+        encoder: ItemEncoder | None,
+        store: Store | None,
+        request: Request | None = None,
+        *,
+        reject: bool = False,
+        on_progress: Progress | None = None,
+    ) -> Labelling:
+        """Label a collection; another version of the model's encoder is worth a warning."""
+        if collection.kind != self.kind:
+            raise ValueError(f"The model labels {self.kind}s; got {collection.kind}s.")
+        if encoder is not None and encoder.identity != self.identity:
+            warnings.warn(
+                f"the model was fitted with {self.identity!r}; here is {encoder.identity!r}. Labels may differ; fit "
+                "the model again to be sure.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        embedded = embed(replace(collection, labels=("",) * len(collection)), encoder, store, on_progress)
+        if not len(embedded.X):
+            raise ValueError("None of the items can be read.")
+        started = time.perf_counter()
+        answers = self.label(embedded.X)
+        seconds = embedded.seconds | {"labelling": time.perf_counter() - started}
+        readable, asked = embedded.collection, request or Request()
+        return Labelling(readable, embedded.X, answers, reject, self, asked, embedded.problems, seconds)
+
+    def make_encoder(self, device: str = "auto") -> ItemEncoder | None:
+        """The encoder the model was fitted with; None for embeddings."""
+        return make_encoder(self.kind, self.encoder, device)
+
+    def request(self, source: Source, *, reject: bool) -> Request:
+        """What is asked for where this model labels ``source``."""
+        settings = {"command": "apply", "reject": reject}
+        if self.path is not None:
+            return Request(source, {"model": (self.path,)}, settings)
+        centres = hashlib.sha256(np.ascontiguousarray(self.rejection.centres).tobytes()).hexdigest()
+        return Request(source, {}, {**settings, "model": centres})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file for `load_model`."""
@@ -81,14 +178,14 @@ def load_model(path: str | os.PathLike[str]) -> LabelModel:
         with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as folder:
             header = json.loads(archive.read(_HEADER))
             assert_format(header, FORMAT)
-            about = [header[name] for name in ("kind", "encoder", "identity")]
+            kind, encoder, identity = (header[name] for name in ("kind", "encoder", "identity"))
             # Only these two names leave the archive: a path inside it cannot reach anywhere else.
             for name in (_CLASSIFIER, _REJECTION):
                 Path(folder, name).write_bytes(archive.read(name))
             classifier = TransductiveMaxMarginClassifier.load(Path(folder, _CLASSIFIER))
             with np.load(Path(folder, _REJECTION), allow_pickle=False) as rule:
                 rejection = Rejection(rule["mean"], rule["centres"], float(rule["threshold"]))
-            return LabelModel(classifier, rejection, *about)
+            return LabelModel(classifier, rejection, kind, encoder, identity, Path(path))
     except _DAMAGES as error:
         reason = f"a part is missing ({error.args[0]})" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"{os.fspath(path)!r} is not a model saved by `marginshot label --save`: {reason}") from error

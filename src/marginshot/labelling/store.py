@@ -1,7 +1,7 @@
 """What is kept between runs: embeddings by content and encoder, and a mark on every table we wrote.
 
 One SQLite file in the user's cache folder. It can be deleted at any time; embeddings are then computed again, and
-existing outputs are no longer known as ours, so that replacing them needs ``--force``.
+existing outputs are no longer known as ours, so that replacing them has to be asked for.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from marginshot.labelling.errors import Option, RefusedError
 
 DEFAULT_LIMIT = 2_000_000_000  # bytes of embeddings
 
@@ -40,7 +42,7 @@ def default_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "marginshot"
 
 
-class DamagedCacheError(ValueError):
+class DamagedCacheError(RefusedError):
     """The cache's file is not what we wrote."""
 
 
@@ -63,9 +65,13 @@ class Store:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ValueError(
-                f"The cache folder {folder} cannot be made ({error.strerror}). Choose another with --cache, or do "
-                "without by --no-cache."
+            raise RefusedError(
+                "The cache folder {folder} cannot be made ({reason}). Choose another with {cache}, or do without by "
+                "{no_cache}.",
+                folder=folder,
+                reason=error.strerror,
+                cache=Option.CACHE,
+                no_cache=Option.NO_CACHE,
             ) from error
         with self._open() as connection:
             connection.execute("PRAGMA auto_vacuum = FULL")
@@ -78,14 +84,19 @@ class Store:
             with closing(sqlite3.connect(self.path, timeout=30)) as connection, connection:
                 yield connection
         except sqlite3.OperationalError as error:
-            raise ValueError(
-                f"The cache {self.path} cannot be used ({error}). Try again later, or choose another folder with "
-                "--cache."
+            raise RefusedError(
+                "The cache {path} cannot be used ({reason}). Try again later, or choose another folder with {cache}.",
+                path=self.path,
+                reason=error,
+                cache=Option.CACHE,
             ) from error
         except sqlite3.DatabaseError as error:
             raise DamagedCacheError(
-                f"The cache {self.path} cannot be used ({error}). Remove it with `marginshot cache --clear`, or choose "
-                "another folder with --cache."
+                "The cache {path} cannot be used ({reason}). Remove it with `marginshot cache --clear`, or choose "
+                "another folder with {cache}.",
+                path=self.path,
+                reason=error,
+                cache=Option.CACHE,
             ) from error
 
     def load(self, keys: Sequence[str]) -> dict[str, NDArray[np.float32]]:
@@ -147,6 +158,13 @@ class Store:
         with self._open() as connection:
             row = connection.execute("SELECT digest FROM outputs WHERE path = ?", (str(path.resolve()),)).fetchone()
         return row is not None and row[0] == file_digest(path)
+
+
+def open_store(cache: bool | str | os.PathLike[str], limit: int = DEFAULT_LIMIT) -> Store | None:
+    """The cache in the user's folder, in the one given, or none."""
+    if isinstance(cache, bool):
+        return Store(default_folder(), limit) if cache else None
+    return Store(Path(cache), limit)
 
 
 def clear_folder(folder: Path) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from marginshot._lib.files import DAMAGED_ARCHIVE, atomic_path
 from marginshot.data.features import PARQUET_SUFFIXES, check_names_differ
 from marginshot.data.labels import is_missing
-from marginshot.labelling.collection import Collection
+from marginshot.labelling.collection import Collection, Kind
 
 CSV_SUFFIXES = (".csv", ".tsv")
 TABLE_SUFFIXES = (*CSV_SUFFIXES, *PARQUET_SUFFIXES)
@@ -83,18 +83,36 @@ def write_table(columns: Mapping[str, Sequence[Any]], path: Path) -> None:
 def collect_texts(table: Table, text: str, label: str | None) -> Collection:
     """Rows with a text in column ``text`` and, where known, a label in column ``label``."""
     _check_single(table.column(text), "text")
-    texts = [as_text(value) for value in table.column(text)]
-    labels = ("",) * len(texts) if label is None else read_labels(table.column(label))
-    if not texts:
+    if not table.n_rows:
         raise ValueError(f"{table.source} has no rows.")
-    return Collection("text", row_names(len(texts)), texts, labels, np.ones(len(texts), dtype=bool))
+    return text_rows(table.column(text), None if label is None else table.column(label))
 
 
 def collect_embeddings(table: Table, label: str | None) -> Collection:
     """Rows with an embedding in the column of that name and, where known, a label in column ``label``."""
     X = stack_embeddings(table.column(EMBEDDING_COLUMN), table.source)
-    labels = ("",) * len(X) if label is None else read_labels(table.column(label))
-    return Collection("embedding", row_names(len(X)), X, labels, np.ones(len(X), dtype=bool))
+    return embedding_rows(X, None if label is None else table.column(label))
+
+
+def text_rows(texts: Sequence[Any], labels: Sequence[Any] | None) -> Collection:
+    """Texts, with labels where known."""
+    return _rows("text", [as_text(text) for text in texts], labels)
+
+
+def embedding_rows(
+    X: NDArray[np.float32], labels: Sequence[Any] | None, items: Sequence[str] | None = None
+) -> Collection:
+    """Embeddings (n_rows, n_features), with labels where known, and names."""
+    if items is not None and len(items) != len(X):
+        raise ValueError(f"X and items need equal lengths; got {len(X)} and {len(items)}.")
+    return _rows("embedding", X, labels, items)
+
+
+def _rows(kind: Kind, contents: Any, labels: Sequence[Any] | None, items: Sequence[str] | None = None) -> Collection:
+    n_rows = len(contents)
+    known = ("",) * n_rows if labels is None else read_labels(list(labels))
+    names = row_names(n_rows) if items is None else tuple(str(item) for item in items)
+    return Collection(kind, names, contents, known, np.ones(n_rows, dtype=bool))
 
 
 def read_npz(path: Path, label: str | None) -> Table:

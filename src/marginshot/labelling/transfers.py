@@ -14,10 +14,12 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import get_args
 
 from marginshot._lib.files import atomic_path
-from marginshot.labelling.jobs import Action, Job
+from marginshot.labelling.errors import Option, OutputExistsError, RefusedError
 from marginshot.labelling.labelling import Labelling
+from marginshot.labelling.requests import Action, Job
 from marginshot.labelling.tables import read_table
 
 JOURNAL = ".marginshot-unfinished.json"
@@ -70,15 +72,20 @@ def check_folder_names(classes: Iterable[str], out: Path, files: Iterable[Path])
     taken = {path.name for path in files if path.parent.resolve() == out.resolve()}
     for name in classes:
         if os.path.lexists(out / name) and not (out / name).is_dir() and name not in taken:
-            raise FileExistsError(
-                f"{out / name} is a file, where the folder of the class {name!r} is to be. Move it elsewhere, or give "
-                "another --out."
+            raise OutputExistsError(
+                "{file} is a file, where the folder of the class {name!r} is to be. Move it elsewhere, or give "
+                "another {path}.",
+                file=out / name,
+                name=name,
+                path=Option.PATH,
             )
         odd = set(name) & _FORBIDDEN or name.startswith(".") or name.endswith(".") or not name.isprintable()
         if odd or len(os.fsencode(name)) > _LONGEST_NAME or name in taken:
-            raise ValueError(
-                f"The class {name!r} cannot be the name of a folder in {out}. Rename it, or leave out "
-                "--copy/--move/--link."
+            raise RefusedError(
+                "The class {name!r} cannot be the name of a folder in {out}. Rename it, or leave out {transfer}.",
+                name=name,
+                out=out,
+                transfer=Option.TRANSFER,
             )
 
 
@@ -97,26 +104,27 @@ def unfinished(out: Path) -> bool:
     return (out / JOURNAL).is_file()
 
 
-def finish_transfers(
-    job: Job | None, out: Path, on_progress: Callable[[int, int], None] | None = None
-) -> tuple[Action, Done]:
-    """Go on with the list that an earlier run of the same ``job`` left in ``out``; that of another is left alone."""
-    journal = out / JOURNAL
-    try:
-        content = json.loads(journal.read_text(encoding="utf-8"))
-        begun = Job(content["action"], content["folder"], dict(content.get("request", {})))
-        plan = [Transfer(Path(source), Path(target)) for source, target in content["transfers"]]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{journal} is damaged ({error}). Look at {out}, then remove that file.") from error
-    if job != begun:
-        same_files = job is not None and (job.action, job.folder) == (begun.action, begun.folder)
-        other = f" (differing here: {', '.join(begun.differences(job))})" if job is not None and same_files else ""
-        raise ValueError(
-            f"An earlier run was stopped while it put the pictures of {begun.folder} into {out}. Repeat it with "
-            f"--{begun.action} and all else as it was{other} to complete that, or remove {journal} to leave the rest "
-            "where it is."
-        )
-    return begun.action, _run(plan, begun, out, on_progress)
+def finish_transfers(out: Path, on_progress: Callable[[int, int], None] | None = None) -> tuple[Job, Done]:
+    """Go on with the list that an earlier run left in ``out``."""
+    begun, plan = _read_journal(out)
+    return begun, _run(plan, begun, out, on_progress)
+
+
+def check_same_job(job: Job | None, out: Path) -> None:
+    """Raise RefusedError where what an earlier run left unfinished in ``out`` is not this ``job``."""
+    begun, _ = _read_journal(out)
+    if job == begun:
+        return
+    same_files = job is not None and (job.action, job.folder) == (begun.action, begun.folder)
+    raise RefusedError(
+        "An earlier run was stopped while it put the pictures of {folder} into {out}. Repeat it with {action} and all "
+        "else as it was{other} to complete that, or remove {journal} to leave the rest where it is.",
+        folder=begun.folder,
+        out=out,
+        action=Option(begun.action),
+        other=f" (differing here: {', '.join(begun.differences(job))})" if job is not None and same_files else "",
+        journal=out / JOURNAL,
+    )
 
 
 def check_record(table: Path, source: Path) -> None:
@@ -125,9 +133,15 @@ def check_record(table: Path, source: Path) -> None:
         return
     gone = [name for name in read_table(table).columns.get("item", ()) if not os.path.lexists(source / name)]
     if gone:
-        raise FileExistsError(
-            f"{table} lists {len(gone):,} pictures that are no longer in {source}, the first is {gone[0]}; a new table "
-            "would not have them. Give another --out, or use --force to replace it."
+        raise OutputExistsError(
+            "{table} lists {n:,} pictures that are no longer in {source}, the first is {first}; a new table would not "
+            "have them. Give another {path}, or use {force} to replace it.",
+            table=table,
+            n=len(gone),
+            source=source,
+            first=gone[0],
+            path=Option.PATH,
+            force=Option.FORCE,
         )
 
 
@@ -145,6 +159,18 @@ def _write_journal(plan: Iterable[Transfer], job: Job, out: Path) -> None:
     content = {**asdict(job), "transfers": [[str(item.source), str(item.target)] for item in plan]}
     with atomic_path(out / JOURNAL) as temporary:
         temporary.write_text(json.dumps(content), encoding="utf-8")
+
+
+def _read_journal(out: Path) -> tuple[Job, list[Transfer]]:
+    journal = out / JOURNAL
+    try:
+        content = json.loads(journal.read_text(encoding="utf-8"))
+        if content["action"] not in get_args(Action):
+            raise ValueError(f"nothing is called {content['action']!r}")
+        begun = Job(content["action"], content["folder"], dict(content.get("request", {})))
+        return begun, [Transfer(Path(source), Path(target)) for source, target in content["transfers"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{journal} is damaged ({error}). Look at {out}, then remove that file.") from error
 
 
 def _links_to_follow(path: Path) -> int:

@@ -1,0 +1,81 @@
+"""Refusals whose sentences name options: as Python spells them here, as the command line does there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+
+class Option(StrEnum):
+    """What a user may have to give, change or leave out."""
+
+    PATH = "path"
+    FORCE = "force"
+    MODEL = "model"
+    EXPORTS = "exports"
+    TRANSFER = "transfer"
+    COPY = "copy"
+    MOVE = "move"
+    LINK = "link"
+    EXAMPLES = "examples"
+    TEXT = "text"
+    LABEL = "label"
+    CACHE = "cache"
+    NO_CACHE = "no_cache"
+
+
+#: Options whose spelling in Python is not their name.
+IN_PYTHON: Mapping[Option, str] = {
+    Option.FORCE: "force=True",
+    Option.COPY: 'transfer="copy"',
+    Option.MOVE: 'transfer="move"',
+    Option.LINK: 'transfer="link"',
+    Option.NO_CACHE: "cache=False",
+}
+
+
+class RefusedError(ValueError):
+    """What was asked for cannot be done, or not without a word from the user; nothing was touched.
+
+    Parameters
+    ----------
+    sentence : str
+        What is wrong and what to do, with the names of ``values`` in braces.
+    at_fault : Option, optional
+        The option with the value that cannot be.
+    **values : object
+        What stands for the names in braces; an `Option` is spelled as the reader knows it.
+
+    Examples
+    --------
+    >>> error = RefusedError("{path} exists. Use {force} to replace it.", path="labels.csv", force=Option.FORCE)
+    >>> str(error)
+    'labels.csv exists. Use force=True to replace it.'
+    >>> error.spell({Option.FORCE: "--force"})
+    'labels.csv exists. Use --force to replace it.'
+    """
+
+    def __init__(self, sentence: str, *, at_fault: Option | None = None, **values: object) -> None:
+        self.sentence = sentence
+        self.at_fault = at_fault
+        self.values = values
+        told = self.spell(IN_PYTHON)
+        super().__init__(told if at_fault is None else f"{IN_PYTHON.get(at_fault, at_fault.value)}: {told}")
+
+    def spell(self, names: Mapping[Option, str]) -> str:
+        """The sentence with options under these ``names``; one that has none there goes by its own."""
+        if not self.values:
+            return self.sentence
+        words = {
+            key: names.get(value, value.value) if isinstance(value, Option) else value
+            for key, value in self.values.items()
+        }
+        return self.sentence.format(**words)
+
+
+class OutputExistsError(RefusedError, FileExistsError):
+    """Something is where an output goes, and is not ours to replace."""
+
+
+class MissingInputError(RefusedError, FileNotFoundError):
+    """An input is not there."""

@@ -1,0 +1,361 @@
+"""What a labelling run writes: every file known and checked before the work, written after it, marked as ours.
+
+Pictures may go into class folders as well. Whatever stops that is gone on with by the same request, or by `resume`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+from marginshot._lib.files import check_writable
+from marginshot.labelling.embed import Progress
+from marginshot.labelling.errors import Option, OutputExistsError, RefusedError
+from marginshot.labelling.exports import Export, export_paths, write_export
+from marginshot.labelling.folders import check_apart
+from marginshot.labelling.labelling import Labelling
+from marginshot.labelling.requests import Action, Job, Request
+from marginshot.labelling.store import Store
+from marginshot.labelling.tables import TABLE_SUFFIXES, write_table
+from marginshot.labelling.transfers import (
+    JOURNAL,
+    Transfer,
+    check_folder_names,
+    check_record,
+    check_same_job,
+    finish_transfers,
+    moved,
+    plan_transfers,
+    stale,
+    start_transfers,
+    unfinished,
+)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Pictures in their class folders.
+
+    Parameters
+    ----------
+    action : {"copy", "move", "link"}
+        How they came there.
+    out : Path
+        The folder of the class folders.
+    n_done : int
+        Pictures now in place.
+    conflicts : tuple of Transfer
+        Pictures left where they are, because another file has their name.
+    stale : tuple of Path
+        Pictures that are in the folder of another class as well, from earlier answers.
+    """
+
+    action: Action
+    out: Path
+    n_done: int
+    conflicts: tuple[Transfer, ...] = ()
+    stale: tuple[Path, ...] = ()
+
+    def check_complete(self) -> None:
+        """Raise FileExistsError where pictures were left behind."""
+        if self.conflicts:
+            otherwise = f", or remove {self.out / JOURNAL} to leave them there" if self.action == "move" else ""
+            raise FileExistsError(
+                f"Left {len(self.conflicts):,} pictures where they are, because another file has their name; the first "
+                f"is {self.conflicts[0].target}. Move that away and run again{otherwise}."
+            )
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a labelling run left behind.
+
+    Parameters
+    ----------
+    files : tuple of Path
+        Every file written, the table first; none where only the pictures of an earlier run were completed.
+    placed : Placed, optional
+        The pictures in class folders; None where pictures stay as they are.
+    """
+
+    files: tuple[Path, ...] = ()
+    placed: Placed | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outputs:
+    """Everything that is written, and where.
+
+    `Labelling.write` does all of it at once. The steps are there for those who want the checks before a long run.
+
+    Parameters
+    ----------
+    path : Path
+        A folder for pictures, a table for texts and embeddings.
+    pictures : bool
+        Which of the two.
+    transfer : {"copy", "move", "link"}, optional
+        What to do with pictures: into the folder of their class, below ``path``.
+    gallery : bool, default=True
+        Whether to write the page.
+    suggestions : bool, default=False
+        Whether to write the suggestions.
+    exports : sequence of str, default=()
+        Tools to export to: names of `Export`.
+    model : Path, optional
+        Where to save the model.
+
+    Examples
+    --------
+    >>> outputs = Outputs(path=Path("labelled"), pictures=True, transfer="move", exports=["bulk"])
+    >>> [str(file) for file in outputs.files]
+    ['labelled/labels.csv', 'labelled/gallery.html', 'labelled/bulk.csv']
+    """
+
+    path: Path
+    pictures: bool
+    transfer: Action | None = None
+    gallery: bool = True
+    suggestions: bool = False
+    exports: Sequence[str] = ()
+    model: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.transfer is not None and self.transfer not in get_args(Action):
+            raise ValueError(f"transfer must be one of {', '.join(get_args(Action))}; got {self.transfer!r}.")
+        for form in self.exports:
+            if form not in set(Export):
+                raise ValueError(f"exports must be among {', '.join(Export)}; got {form!r}.")
+        if not self.pictures and self.transfer is not None:
+            raise RefusedError(
+                "only pictures can go into class folders; this is a table.", at_fault=Option(self.transfer)
+            )
+        if not self.pictures and Export.FIFTYONE in self.exports:
+            raise RefusedError("FiftyOne holds pictures; choose label-studio or bulk.", at_fault=Option.EXPORTS)
+
+    @property
+    def folder(self) -> Path:
+        """Where the files beside the table go."""
+        return self.path if self.pictures else self.path.parent
+
+    @property
+    def prefix(self) -> str:
+        """What distinguishes them where several tables share a folder."""
+        return "" if self.pictures else f"{self.path.stem}-"
+
+    @property
+    def table(self) -> Path:
+        """The labels."""
+        return self.path / "labels.csv" if self.pictures else self.path
+
+    def beside(self, name: str) -> Path:
+        """Path of another output."""
+        return self.folder / f"{self.prefix}{name}"
+
+    @property
+    def files(self) -> list[Path]:
+        """Every file that will be written, class folders aside."""
+        wanted = [self.table]
+        wanted += [self.beside("gallery.html")] if self.gallery else []
+        wanted += [self.beside("suggestions.csv")] if self.suggestions else []
+        for form in self.exports:
+            wanted += export_paths(Export(form), self.folder, self.prefix)
+        return wanted + ([self.model] if self.model else [])
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether an earlier run was stopped while it put pictures into class folders here."""
+        return unfinished(self.path)
+
+    def resume(self, request: Request, on_progress: Progress | None = None) -> Placed | None:
+        """Complete what an earlier run of the same ``request`` left unfinished; None where there is nothing."""
+        if not self.unfinished:
+            return None
+        check_same_job(self._job(request), self.path)
+        return _complete(self.path, on_progress)
+
+    def check(self, request: Request, store: Store | None, *, force: bool = False) -> None:
+        """Raise unless all of it can be written without touching an input or anything somebody made or changed.
+
+        Parameters
+        ----------
+        request : Request
+            What is read.
+        store : Store or None
+            Knows which files are ours.
+        force : bool, default=False
+            Replace what others made or changed; inputs are safe all the same.
+        """
+        self._check_kind()
+        check_apart(self.path, request.others.get("examples", ()))
+        self._check_inputs(request.inputs)
+        for file in self.files:
+            known = file.is_file() and store is not None and store.is_own_output(file)
+            if file.exists() and not known and not force:
+                raise OutputExistsError(
+                    "{file} exists and is not, or no longer, as this command wrote it. Move it elsewhere if it holds "
+                    "your work, or use {force} to replace it.",
+                    file=file,
+                    force=Option.FORCE,
+                )
+            # Folders of ours are made later; that of a table, or of the model, must be there.
+            if file.parent.is_dir() or file == self.model or (not self.pictures and file == self.table):
+                check_writable(file)
+            _check_can_be_made(file.parent)
+        if self.transfer == "move" and request.source is not None and not force:
+            check_record(self.table, request.source.path)
+
+    def check_classes(self, classes: Iterable[str]) -> None:
+        """Raise where pictures are to go into folders that these ``classes`` cannot have."""
+        if self.transfer is not None:
+            check_folder_names(classes, self.path, self.files)
+
+    def plan(self, labelling: Labelling) -> dict[int, Transfer]:
+        """Each picture, by its row, and where it will go; empty where pictures stay as they are."""
+        return {} if self.transfer is None else plan_transfers(labelling, self.path)
+
+    def write(
+        self, labelling: Labelling, store: Store | None, *, force: bool = False, on_progress: Progress | None = None
+    ) -> Written:
+        """Go on with what an earlier run of the same request left; else check, write the files, place the pictures.
+
+        Parameters
+        ----------
+        labelling : Labelling
+            The answers.
+        store : Store or None
+            Where files are marked as ours, so that the next run may replace them.
+        force : bool, default=False
+            Replace what others made or changed.
+        on_progress : callable, optional
+            Called with the number of pictures in place and of all.
+        """
+        resumed = self.resume(labelling.request, on_progress)
+        if resumed is not None:
+            return Written((), resumed)
+        self.check(labelling.request, store, force=force)
+        self.check_classes(labelling.classes)
+        self.write_files(labelling, store)
+        return Written(tuple(self.files), self.place_pictures(labelling, on_progress))
+
+    def write_files(self, labelling: Labelling, store: Store | None) -> None:
+        """Write all but the pictures, and mark each file once it is there: the rest may be interrupted."""
+        source = labelling.request.source
+        columns = labelling.columns()
+        exported = moved(labelling, self.plan(labelling)) if self.transfer == "move" else labelling
+
+        def mark(*files: Path) -> None:
+            if store is not None:
+                for file in files:
+                    store.mark_output(file)
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_table(columns if source is None else source.filled(columns), self.table)
+        mark(self.table)
+        if self.suggestions:
+            write_table(labelling.suggestions(), self.beside("suggestions.csv"))
+            mark(self.beside("suggestions.csv"))
+        for form in map(Export, self.exports):
+            write_export(exported, form, self.folder, self.prefix)
+            mark(*export_paths(form, self.folder, self.prefix))
+        if self.model is not None:
+            labelling.model.save(self.model)
+            mark(self.model)
+        if self.gallery:
+            labelling.write_gallery(self.beside("gallery.html"))
+            mark(self.beside("gallery.html"))
+
+    def place_pictures(self, labelling: Labelling, on_progress: Progress | None = None) -> Placed | None:
+        """Copy, move or link every labelled picture into the folder of its class; None where they stay as they are."""
+        job = self._job(labelling.request)
+        if job is None:
+            return None
+        done = start_transfers(self.plan(labelling).values(), job, self.path, on_progress)
+        return Placed(job.action, self.path, done.n_done, done.conflicts, tuple(stale(labelling, self.path)))
+
+    def _job(self, request: Request) -> Job | None:
+        """What is done to the pictures, with all that decides it; None where they stay as they are."""
+        if self.transfer is None:
+            return None
+        model = self.model and self.model.resolve()
+        return request.job(self.transfer, save=model, export=sorted(self.exports), gallery=self.gallery)
+
+    def _check_kind(self) -> None:
+        if self.pictures and self.path.exists() and not self.path.is_dir():
+            raise RefusedError(f"{self.path} is a file; labels of pictures go to a folder.", at_fault=Option.PATH)
+        if not self.pictures and self.path.suffix.lower() not in TABLE_SUFFIXES:
+            raise RefusedError(
+                f"labels of a table are written to {', '.join(TABLE_SUFFIXES)}; got {self.path.name!r}.",
+                at_fault=Option.PATH,
+            )
+
+    def _check_inputs(self, inputs: Iterable[Path]) -> None:
+        """Raise where an output would go over an input or over another output."""
+        taken = {path.resolve() for path in inputs}
+        if self.path.resolve() in taken:
+            raise RefusedError("the output must not be the input.", at_fault=Option.PATH)
+        for file in self.files:
+            if file.resolve() in taken:
+                raise RefusedError(
+                    f"{file} is the input, or where another output goes; give another name.",
+                    at_fault=Option.MODEL if file == self.model else Option.PATH,
+                )
+            taken.add(file.resolve())
+
+
+def resume(path: str | os.PathLike[str], on_progress: Progress | None = None) -> Placed | None:
+    """Complete what a stopped run left in a folder: the pictures it had yet to copy, move or link.
+
+    Nothing is labelled again: the table and the other files are those of the run that was stopped.
+
+    Parameters
+    ----------
+    path : path
+        The folder of class folders.
+    on_progress : callable, optional
+        Called with the number of pictures in place and of all.
+
+    Returns
+    -------
+    Placed or None
+        None where nothing was left unfinished.
+
+    Examples
+    --------
+    >>> if resume("labelled") is None:                                                    # doctest: +SKIP
+    ...     label_images("photos", "my-examples").write("labelled", transfer="move")
+    """
+    if not unfinished(Path(path)):
+        return None
+    placed = _complete(Path(path), on_progress)
+    placed.check_complete()
+    return placed
+
+
+def _complete(path: Path, on_progress: Progress | None) -> Placed:
+    begun, done = finish_transfers(path, on_progress)
+    return Placed(begun.action, path, done.n_done, done.conflicts)
+
+
+def _check_can_be_made(folder: Path) -> None:
+    """Raise unless ``folder`` is one that can be written, or can become one."""
+    whole = folder.absolute()
+    above = next(place for place in (whole, *whole.parents) if os.path.lexists(place))
+    if not above.is_dir():
+        raise RefusedError(
+            "{folder} cannot be a folder: {above} is a file, or a link to nowhere. Move that elsewhere, or give "
+            "another {path}.",
+            folder=folder,
+            above=above,
+            path=Option.PATH,
+        )
+    if not os.access(above, os.W_OK):
+        raise RefusedError(
+            "{folder} cannot be written: {above} does not allow it. Give another {path}.",
+            folder=folder,
+            above=above,
+            path=Option.PATH,
+        )

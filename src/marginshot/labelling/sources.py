@@ -1,0 +1,110 @@
+"""What is to be labelled, in a file or a folder: read by its kind, and written back with its labels filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from marginshot.labelling.collection import Collection
+from marginshot.labelling.errors import MissingInputError, Option, RefusedError
+from marginshot.labelling.tables import (
+    EMBEDDING_COLUMN,
+    Table,
+    collect_embeddings,
+    collect_texts,
+    read_npz,
+    read_table,
+)
+
+#: Columns that a filled table has after those of the user.
+REVIEW_COLUMNS = ("probability", "runner_up", "review")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A folder of pictures, or a table whose column ``label`` is to be filled.
+
+    Parameters
+    ----------
+    path : Path
+        Where it is.
+    table : Table, optional
+        What it holds; None for a folder.
+    label : str, default=""
+        Name of the column of labels.
+    """
+
+    path: Path
+    table: Table | None = None
+    label: str = ""
+
+    def rows(self) -> Table:
+        """The table; a folder is an error."""
+        if self.table is None:
+            raise ValueError(f"{self.path} is a folder of pictures, not a table.")
+        return self.table
+
+    def filled(self, answers: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+        """What is written: the user's columns with the labels filled in and ours after them, embeddings left out.
+
+        Parameters
+        ----------
+        answers : mapping of str to list
+            `Labelling.columns`, which is also what is written for a folder.
+        """
+        if self.table is None:
+            return dict(answers)
+        columns = {name: list(values) for name, values in self.table.columns.items() if name != EMBEDDING_COLUMN}
+        if not set(columns) - {self.label}:
+            columns = {"item": answers["item"], **columns}
+        columns[self.label] = answers["label"]
+        return columns | {name: answers[name] for name in REVIEW_COLUMNS}
+
+
+def open_source(path: Path, label: str | None) -> Source:
+    """A folder, a table, or an ``.npz`` as one, with the few known labels in column ``label``."""
+    if path.is_dir():
+        if label is not None:
+            raise RefusedError(f"{path} is a folder of pictures and has no columns.", at_fault=Option.LABEL)
+        return Source(path)
+    if not path.exists():
+        raise MissingInputError(f"There is no {path}. Give a folder of pictures, a table or a file of embeddings.")
+    npz = path.suffix.lower() == ".npz"
+    table = read_npz(path, label) if npz else read_table(path)
+    taken = [name for name in REVIEW_COLUMNS if name in table.columns]
+    if taken:
+        raise ValueError(f"{table.source} has a column {taken[0]!r} already, where ours would go. Rename or drop it.")
+    return Source(path, table, label or ("y" if npz else "label"))
+
+
+def open_unlabelled(path: Path, column: str | None) -> Source:
+    """A folder, table or ``.npz`` for a model to label into a new ``column``; labels there are not ours to replace."""
+    opened = open_source(path, None)
+    if opened.table is None:
+        return opened
+    wanted = column or "label"
+    if wanted in ("item", *REVIEW_COLUMNS):
+        raise RefusedError(f"{wanted!r} is a column of ours; give the labels another name.", at_fault=Option.LABEL)
+    if wanted in opened.table.columns:
+        raise RefusedError(
+            "{source} has a column {column!r} already. Name the new column with {label}.",
+            source=opened.table.source,
+            column=wanted,
+            label=Option.LABEL,
+        )
+    return Source(opened.path, opened.table, wanted)
+
+
+def collect_rows(table: Table, text: str | None, label: str | None) -> Collection:
+    """The rows of a table as texts, or as embeddings where no column of texts is named."""
+    if text is not None:
+        return collect_texts(table, text, label)
+    if EMBEDDING_COLUMN not in table.columns:
+        raise RefusedError(
+            f"{table.source} has no column {EMBEDDING_COLUMN!r}; name the column of texts (one of "
+            f"{', '.join(table.columns)}).",
+            at_fault=Option.TEXT,
+        )
+    return collect_embeddings(table, label)
