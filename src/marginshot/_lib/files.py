@@ -66,7 +66,7 @@ def atomic_path(path: str | os.PathLike[str], *, private: bool = False) -> Itera
         yield temporary
         if target.exists():
             temporary.chmod(target.stat().st_mode & 0o777)
-        _flush(temporary)
+        flush(temporary)
         temporary.replace(target)
         flush_folder(target.parent)
     finally:
@@ -110,10 +110,11 @@ def is_temporary(path: Path) -> bool:
 def flush_folder(folder: Path) -> None:
     """Wait until the names in ``folder`` are on the disk."""
     if sys.platform != "win32":  # which has no such thing
-        _flush(folder)
+        flush(folder)
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
+    """Wait until what is in a file, or the names in a folder, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY if sys.platform != "win32" else os.O_RDWR)
     try:
         os.fsync(descriptor)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from marginshot.cli._errors import INTERRUPTED
-from marginshot.cli._output import emit, emit_grid, progress_bar, say
+from marginshot.cli._output import clean, emit, emit_grid, progress_bar, say
 
 if TYPE_CHECKING:
     from marginshot.labelling.labelling import Labelling
@@ -56,6 +56,7 @@ def resume(outputs: Outputs, request: Request) -> bool:
     """Complete what an earlier run of the same command left unfinished; whether there was anything."""
     if not outputs.unfinished:
         return False
+    clean_outputs(outputs)
     with progress_bar("files") as on_progress:
         placed = outputs.resume(request, on_progress)
     if placed is None:
@@ -66,6 +67,11 @@ def resume(outputs: Outputs, request: Request) -> bool:
     return True
 
 
+def clean_outputs(outputs: Outputs) -> None:
+    """Remove what killed runs left half-written where the outputs go."""
+    clean({file.parent for file in outputs.files})
+
+
 def finish(labelling: Labelling, outputs: Outputs, store: Store | None, *, dry_run: bool, as_json: bool) -> None:
     """Write the outputs, then touch the pictures; or only say what would be done."""
     if dry_run:
@@ -74,6 +80,7 @@ def finish(labelling: Labelling, outputs: Outputs, store: Store | None, *, dry_r
             emit(f"{outputs.transfer} {item.source} -> {item.target}")
         say(f"Dry run: {len(plan):,} pictures would go into class folders. Nothing was written.")
         return
+    clean_outputs(outputs)
     outputs.write_files(labelling, store)
     _report(labelling, outputs, as_json=as_json)
     if outputs.transfer is None:

@@ -133,6 +133,7 @@ def load_features(spec: str | os.PathLike[str], *, allow_pickle: bool = False) -
         raise FileNotFoundError(
             f"No features at {os.fspath(spec)!r}. Give a file, a folder of .npy files, or 'digits'."
         )
+    _as_texts([path.name], repr(path.name))
     if path.is_dir():
         return _read_folder(path)
     reader = _READERS.get(path.suffix.lower())
@@ -186,7 +187,9 @@ def make_bank(
 def _as_texts(names: Iterable[Any], source: str) -> tuple[str, ...]:
     try:
         values = names.reshape(-1).tolist() if isinstance(names, np.ndarray) else names  # an array may be of one name
-        return tuple(name.decode() if isinstance(name, bytes) else str(name) for name in values)
+        texts = tuple(name.decode() if isinstance(name, bytes) else str(name) for name in values)
+        "".join(texts).encode()  # half a character is found out now, not when the result is written
+        return texts
     except ValueError as error:
         raise ValueError(f"{source}: names must be UTF-8 text ({error}). Save them as such.") from error
 

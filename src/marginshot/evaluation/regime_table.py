@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from marginshot._lib.files import atomic_path
+from marginshot._lib.names import safe_cell
 from marginshot._lib.reading import DamagedFileError, read_json, reading
 from marginshot.evaluation.results import check_shares, describe_machine
 
@@ -142,7 +143,8 @@ class RegimeTable:
             for result in self.results:
                 cell = result.cell
                 for score in result.scores:
-                    asked = (cell.features, cell.regime, cell.way, cell.shot, score.method)
+                    names = (safe_cell(name) for name in (cell.features, cell.regime))
+                    asked = (*names, cell.way, cell.shot, safe_cell(score.method))
                     found = (score.accuracy, score.ci95, round(1000 * score.seconds_per_task, 4))
                     writer.writerow((*asked, result.tasks, result.redrawn_tasks, *found))
 
