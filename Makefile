@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench crash fuzz clean
 
 demo: $(VENV)/.core
 	$(BIN)/marginshot evaluate digits --shot 1 --shot 5 --methods fs-tmmc,fs-mmc,simpleshot,laplacianshot \
@@ -20,6 +20,14 @@ lint: $(VENV)/.dev
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/engine.py
+
+# Kills every command at every file-system event of a small run; `make test` at a sample of them.
+crash: $(VENV)/.dev
+	$(BIN)/python tests/safety/crash.py
+
+# Damages every kind of file we read in 500 ways; `make test` in 12.
+fuzz: $(VENV)/.dev
+	MARGINSHOT_FUZZ=500 $(BIN)/python -m pytest tests/safety/test_damaged_files.py
 
 $(BIN)/uv:
 	$(PYTHON) -m venv $(VENV)

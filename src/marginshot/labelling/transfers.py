@@ -186,7 +186,7 @@ def _read_journal(out: Path) -> tuple[Job, list[Transfer]]:
             raise ValueError(f"nothing is called {content['action']!r}")
         begun = Job(content["action"], content["folder"], dict(content.get("request", {})))
         plan = [Transfer(Path(source), Path(target)) for source, target in content["transfers"]]
-        _check_bound(plan, begun, content["out"], out)
+        _check_bound(plan, begun, content.get("out", str(out.resolve())), out)  # earlier versions did not say
     return begun, plan
 
 
