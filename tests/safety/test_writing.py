@@ -13,6 +13,7 @@ from marginshot._lib import files
 from marginshot._lib.files import atomic_path, sweep
 from marginshot.cli._output import check_outputs
 from marginshot.data.features import FeatureBank
+from marginshot.labelling.store import Store
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="rights, devices and signals of Unix")
 
@@ -45,6 +46,34 @@ def test_a_private_file_is_for_its_owner_only_whatever_the_umask(tmp_path):
         os.umask(before)
     for name in ("secret", "features.npz", "features.parquet"):
         assert (tmp_path / name).stat().st_mode & 0o777 == 0o600, name
+
+
+def test_the_cache_of_embeddings_is_for_its_owner_only(tmp_path):
+    before = os.umask(0)
+    try:
+        store = Store(tmp_path / "cache" / "marginshot")
+        store.keep(["a"], np.ones((1, 4), dtype=np.float32))
+    finally:
+        os.umask(before)
+    assert store.path.parent.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in store.path.parent.iterdir()} == {0o600}
+
+
+def test_an_output_is_known_as_ours_before_and_after_it_is_there(tmp_path):
+    """Killed between the announcement and the new name, or after it: both contents are ours."""
+    store, path = Store(tmp_path / "cache"), tmp_path / "labels.csv"
+    with store.own_output(path) as temporary:
+        temporary.write_text("old")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt), store.own_output(path) as temporary:
+            temporary.write_text("new")
+    assert path.read_text() == "old"
+    assert store.is_own_output(path)
+    path.write_text("new")
+    assert store.is_own_output(path)
+    path.write_text("the user's")
+    assert not store.is_own_output(path)
 
 
 def test_rights_the_user_gave_are_kept(tmp_path):

@@ -61,7 +61,7 @@ def resume(outputs: Outputs, request: Request) -> bool:
         placed = outputs.resume(request, on_progress)
     if placed is None:
         return False
-    if not placed.conflicts:
+    if not placed.conflicts and not placed.vanished:
         say(f"An earlier run left {outputs.path} half filled; that is complete now. Nothing was labelled again.")
     _report_pictures(placed)
     return True
