@@ -1,5 +1,7 @@
 """Kills commands at their file-system events, repeats them, and compares what there is then with an unharmed run.
 
+The network is closed meanwhile: nobody asked for it.
+
     python tests/safety/crash.py [--every N] [SCENARIO ...]
 
 A trial is a fork of this process, which has run each command once before and so has all its libraries warm. It holds
@@ -219,6 +221,22 @@ def count_events(folder: Path, kill_at: int) -> None:
     sys.addaudithook(hook)
 
 
+def close_network() -> list[str]:
+    """Let no connection leave this machine from now on; the list takes what was tried."""
+    tried: list[str] = []
+
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        if event in ("socket.getaddrinfo", "socket.gethostbyname") or (
+            # The address of a socket of this machine is a path.
+            event in ("socket.connect", "socket.sendto") and not isinstance(arguments[1], str | bytes)
+        ):
+            tried.append(f"{event} {arguments[1:] if event in ('socket.connect', 'socket.sendto') else arguments[0]}")
+            raise OSError(f"the network is closed: {tried[-1]}")
+
+    sys.addaudithook(hook)
+    return tried
+
+
 def picture_of(folder: Path, same: tuple[str, ...]) -> dict[str, bytes | str]:
     """Every file below ``folder``, cache aside, with its content where that is to be the same."""
     found: dict[str, bytes | str] = {}
@@ -288,6 +306,7 @@ def main() -> int:
     parser.add_argument("scenarios", nargs="*", default=list(SCENARIOS))
     parser.add_argument("--every", type=int, default=1)
     options = parser.parse_args()
+    tried = close_network()
     use_small_encoders()
     problems = []
     for name in options.scenarios:
@@ -295,6 +314,7 @@ def main() -> int:
         sys.stdout.write(f"{name}: {len(found)} problems\n")
         sys.stdout.flush()
         problems += found
+    problems += [f"the network was looked for: {event}" for event in tried]
     sys.stdout.write("".join(f"{problem}\n" for problem in problems))
     return int(bool(problems))
 
