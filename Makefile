@@ -2,21 +2,33 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+LOWEST := .venv-lowest
+EXTRAS := dev,vision-test,text
+comma := ,
 
-.PHONY: demo test lint bench crash fuzz clean
+.PHONY: demo test lint coverage lowest bench crash fuzz lock audit clean
 
 demo: $(VENV)/.core
 	$(BIN)/marginshot evaluate digits --shot 1 --shot 5 --methods fs-tmmc,fs-mmc,simpleshot,laplacianshot \
 		--way 5 --query 15 --tasks 10000 --seed 0 -j 2 --json result.json --report report.html
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The figure and the lines never run; the page is htmlcov/index.html.
+coverage: $(VENV)/.dev
+	$(BIN)/python -m pytest --cov --cov-report=term --cov-report=html --cov-report=xml
+
+# The core on the lowest versions that pyproject.toml allows.
+lowest: $(LOWEST)/.installed
+	$(LOWEST)/bin/python -m pytest tests --ignore=tests/vision --ignore=tests/labelling
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/engine.py
@@ -29,22 +41,38 @@ crash: $(VENV)/.dev
 fuzz: $(VENV)/.dev
 	MARGINSHOT_FUZZ=500 $(BIN)/python -m pytest tests/safety/test_damaged_files.py
 
+# One file for all supported Pythons and systems; hashes, but no address of the index it was made with.
+lock: | $(BIN)/uv
+	$(BIN)/uv pip compile --quiet --universal --upgrade --python-version 3.11 --generate-hashes --no-annotate \
+		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' \
+		$(foreach extra,$(subst $(comma), ,$(EXTRAS)),--extra $(extra)) --output-file requirements-dev.lock pyproject.toml
+
+audit: | $(BIN)/uv
+	$(BIN)/uv tool run pip-audit --strict --disable-pip --requirement requirements-dev.lock
+
 $(BIN)/uv:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet uv
 
-# One stamp per set of packages, so that each is installed once and again when pyproject.toml changes.
-$(VENV)/.core: pyproject.toml | $(BIN)/uv
+# One stamp per set of packages, so that each is installed once and again when what it is made from changes.
+METADATA := pyproject.toml src/marginshot/__init__.py
+
+$(VENV)/.core: $(METADATA) | $(BIN)/uv
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable .
 	touch $@
 
-$(VENV)/.dev: pyproject.toml | $(BIN)/uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[dev,vision-test,text]'
+$(VENV)/.dev: $(METADATA) | $(BIN)/uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[$(EXTRAS)]'
 	touch $@
 
-$(VENV)/.bench: pyproject.toml | $(BIN)/uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[dev,vision-test,text,bench]'
+$(VENV)/.bench: $(METADATA) | $(BIN)/uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[$(EXTRAS),bench]'
+	touch $@
+
+$(LOWEST)/.installed: $(METADATA) | $(BIN)/uv
+	$(BIN)/uv venv --quiet --clear --python $(PYTHON) $(LOWEST)
+	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable '.[dev]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage* coverage.xml htmlcov

@@ -25,7 +25,6 @@ from marginshot.evaluation.statistics import (
     mean_and_interval,
     paired_difference,
 )
-from marginshot.model.calibration import probabilities_of
 
 BATCH = 50
 CELLS: dict[str, dict[str, Any]] = {
@@ -62,16 +61,16 @@ VARIANTS |= {f"auto, {name}": AUTO | changed for name, changed in CONSTANTS.item
 
 def answers(sampler: TaskSampler, n_tasks: int, options: dict[str, Any]) -> tuple[NDArray[Any], float, float]:
     """Accuracy of each task, expected calibration error, and milliseconds a task."""
-    kind = options.get("calibration", "platt")
     right, counts, spent = [], np.zeros((0, 3), dtype=np.int64), 0.0
     for start in range(0, n_tasks, BATCH):
         batch: TaskBatch = sampler.batch(start, min(start + BATCH, n_tasks))
         begin = time.perf_counter()
-        scores = solve_tasks(batch.support, batch.support_labels, batch.query, **options)
+        answers = solve_tasks(batch.support, batch.support_labels, batch.query, **options)
+        scores = answers.scores
         spent += time.perf_counter() - begin
         labels = scores.argmax(axis=2)
         right.append((labels == batch.query_labels).mean(axis=1))
-        part = count_reliability(probabilities_of(kind, scores), labels, batch.query_labels)
+        part = count_reliability(answers.probabilities, labels, batch.query_labels)
         counts = part if not len(counts) else counts + part
     return 100 * np.concatenate(right), 100 * expected_calibration_error(counts), 1e3 * spent / n_tasks
 

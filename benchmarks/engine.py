@@ -27,9 +27,9 @@ from threadpoolctl import threadpool_limits
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from marginshot import solve_tasks  # noqa: E402
-from marginshot.batch.inputs import TableTasks, kernel_of  # noqa: E402
-from marginshot.batch.solve import _calibrate, _follow_paths  # noqa: E402
+from marginshot import solve_table_tasks, solve_tasks  # noqa: E402
+from marginshot.batch.inputs import TableTasks  # noqa: E402
+from marginshot.batch.task import BatchTask  # noqa: E402
 from marginshot.classifier.settings import Settings  # noqa: E402
 from marginshot.model.transforms import CentreAndNormalise  # noqa: E402
 from reference.scipy_fs_tmmc import label_queries  # noqa: E402
@@ -83,18 +83,19 @@ def stage_shares(X: np.ndarray, support: np.ndarray, labels: np.ndarray, query: 
     spent = dict.fromkeys(("gram", "solve", "scaling"), 0.0)
     settings, offsets = Settings(), np.full((16, WAY), 2 / WAY - 1)
     start = time.perf_counter()
-    tasks = TableTasks(X, support, query, labels)
-    tasks.share(CentreAndNormalise())
+    transformer, tasks = CentreAndNormalise(), TableTasks(X, support, query, labels)
+    tasks.share(transformer)
     spent["gram"] += time.perf_counter() - start
     for first in range(0, len(support) - 15, 16):
         part = slice(first, first + 16)
+        task = BatchTask(tasks, part, labels[part], WAY, transformer, settings)
         marks = [time.perf_counter()]
-        inner, _ = tasks.inner(part, CentreAndNormalise(), settings.kernel)
-        grams = kernel_of(inner, None, tasks.support.shape[1], settings, WAY)
+        task.transform()
+        task.build_kernel()
         marks.append(time.perf_counter())
-        margins, _ = _follow_paths(grams, labels[part], offsets, settings)
+        task.follow_path(offsets)
         marks.append(time.perf_counter())
-        _calibrate("platt", margins, labels[part], None, 0.0).scores(margins[:, labels.shape[1] :])
+        task.fit_platt()
         marks.append(time.perf_counter())
         for name, begin, end in zip(spent, marks, marks[1:], strict=False):
             spent[name] += end - begin
@@ -107,7 +108,7 @@ def measure(X: np.ndarray, y: np.ndarray, n_shot: int, rounds: int) -> dict:
     support, labels, query, truth = rows_from_bank(y, np.random.default_rng(0), n_tasks, n_shot=n_shot)
 
     def engine(n_jobs: int = 1) -> np.ndarray:
-        return solve_tasks(support, labels, query, table=X, n_jobs=n_jobs).argmax(axis=2)
+        return solve_table_tasks(X, support, labels, query, n_jobs=n_jobs).labels
 
     times: dict[str, list[float]] = {name: [] for name in ("engine", *CONTENDERS)}
     threads = []

@@ -88,7 +88,7 @@ def compare_searches(sizes: list[int]) -> None:
         for title, draw in (("embeddings", embeddings), ("spherical noise", mixture)):
             X, y, truth = draw(n_rows)
             runs = [fit(8, n_rows), fit(8, 0), fit(0, 0)]
-            pairs = zip(*(model._smoothing.neighbours[::20] for model, _, _ in runs[:2]), strict=True)
+            pairs = zip(*(model._predictor.smoothing.neighbours[::20] for model, _, _ in runs[:2]), strict=True)
             found = np.mean([len(np.intersect1d(exact, near)) / 8 for exact, near in pairs])
             started = time.perf_counter()
             runs[1][0].predict(0.99 * X[:2_000])

@@ -10,8 +10,12 @@ ROOT = Path(__file__).parents[1]
 
 def _sources_hash() -> str:
     """Numba's cache notices edits of an entry point's own file, but not of those it takes code or constants from."""
+    package = ROOT / "src" / "marginshot"
+    compiled = [package / "_lib" / "jit.py"]
+    for room in ("batch", "model", "solvers"):
+        compiled += sorted((package / room).glob("*.py"))
     digest = hashlib.sha256()
-    for path in sorted((ROOT / "src" / "marginshot").rglob("*.py")):
+    for path in compiled:
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from marginshot.batch.platt_compiled import fit_platt_batch
-from marginshot.model.calibration import fit_platt, platt_probabilities
+from marginshot.batch.compiled import fit_platt_batch
+from marginshot.model.calibration import CALIBRATIONS
+from marginshot.model.platt import fit_platt, platt_probabilities
 from reference import scipy_fs_tmmc
 
 
@@ -14,43 +15,52 @@ def test_against_scikit_learns_logistic_regression(n_shot):
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(4), n_shot)
     margins = np.where(labels[:, None] == np.arange(4), 0.8, -0.9) + 0.3 * rng.standard_normal((len(labels), 4))
-    slope, intercept = fit_platt(margins, labels)
+    slope, intercept = fit_platt(margins, labels, np.ones(len(labels)))
     expected = scipy_fs_tmmc.platt_probabilities(margins, labels, 4)
     assert_allclose(1 / (1 + np.exp(-(slope * margins + intercept))), expected, atol=1e-4)
 
 
 def test_smoothed_targets_keep_a_separable_support_finite():
-    slope, intercept = fit_platt(np.array([[1.0, -1.0], [-1.0, 1.0]]), np.array([0, 1]))
+    slope, intercept = fit_platt(np.array([[1.0, -1.0], [-1.0, 1.0]]), np.array([0, 1]), np.ones(2))
     # Targets 2/3 and 1/3 are met exactly: σ(A + B) = 2/3, σ(−A + B) = 1/3.
     assert_allclose(slope, np.full(2, np.log(2)))
     assert_allclose(intercept, np.zeros(2), atol=1e-12)
 
 
 def test_constant_margins_give_a_flat_curve():
-    slope, intercept = fit_platt(np.full((6, 3), -0.3), np.repeat(np.arange(3), 2))
+    slope, intercept = fit_platt(np.full((6, 3), -0.3), np.repeat(np.arange(3), 2), np.ones(6))
     assert_allclose(slope, 0, atol=1e-9)
     assert_allclose(platt_probabilities(slope * -0.3 + intercept), np.full(3, 1 / 3))
-
-
-def test_a_batch_is_its_tasks():
-    rng = np.random.default_rng(1)
-    margins, labels = rng.standard_normal((7, 6, 3)), np.tile(np.repeat(np.arange(3), 2), (7, 1))
-    slope, intercept = fit_platt(margins, labels)
-    for task in range(7):
-        alone = fit_platt(margins[task : task + 1], labels[task : task + 1])
-        np.testing.assert_array_equal(alone[0][0], slope[task])
-        np.testing.assert_array_equal(alone[1][0], intercept[task])
 
 
 @pytest.mark.parametrize("scale", [0.0, 1.0, 100.0])
 def test_compiled_equals_numpy(scale):
     rng = np.random.default_rng(3)
     margins, labels = scale * rng.standard_normal((7, 20, 3)), np.tile(np.repeat(np.arange(3), (1, 2, 6)), (7, 1))
-    expected = fit_platt(margins[:, :9], labels)  # the rows after the support take no part
     slope, intercept = np.empty((2, 7, 3))
     fit_platt_batch(margins, labels, slope, intercept)
-    assert_allclose(slope, expected[0], rtol=1e-7, atol=1e-9)
-    assert_allclose(intercept, expected[1], rtol=1e-7, atol=1e-9)
+    for task in range(7):
+        expected = fit_platt(margins[task, :9], labels[task], np.ones(9))  # rows after the support take no part
+        assert_allclose(slope[task], expected[0], rtol=1e-6, atol=1e-8)
+        assert_allclose(intercept[task], expected[1], rtol=1e-6, atol=1e-8)
+
+
+def test_a_row_that_counts_twice_is_a_row_twice():
+    rng = np.random.default_rng(4)
+    margins, labels = rng.standard_normal((6, 2)), np.array([0, 0, 0, 1, 1, 1])
+    weighted = fit_platt(margins, labels, np.array([2.0, 1, 1, 1, 1, 1]))
+    doubled = fit_platt(margins[[0, 0, 1, 2, 3, 4, 5]], labels[[0, 0, 1, 2, 3, 4, 5]], np.ones(7))
+    assert_allclose(weighted, doubled, rtol=1e-6)
+
+
+def test_what_graph_and_mixture_repeat_is_tempered():
+    platt = (np.ones(2), np.zeros(2))
+    silent, loud = (
+        CALIBRATIONS["graph"].combine(lambda: platt, 2, 2, np.array(0.5), np.array(omega)) for omega in (0.0, 1.0)
+    )
+    assert_allclose(silent.of_graph, 1.0)
+    assert_allclose(loud.temper / silent.temper, loud.of_graph)
+    assert_allclose(loud.of_graph, 1 / 3)
 
 
 @pytest.mark.parametrize("log_odds", [[-1e4, -1e4, -1e4], [1e4, 1e4, 1e4], [0.0, 0.0, 0.0]])

@@ -14,12 +14,21 @@ from scipy.stats import special_ortho_group
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
-from marginshot import PRESETS, TransductiveMaxMarginClassifier, platt_probabilities, solve_tasks
-from marginshot.model.calibration import probabilities_of
+import marginshot
+from marginshot import PRESETS, TransductiveMaxMarginClassifier, platt_probabilities
+from marginshot.model.calibration import CALIBRATIONS
 from reference.scipy_fs_tmmc import label_queries
 from tasks_for_tests import blobs, from_bank
 
+
 # Solved tightly, so that rounding does not decide which of two neighbouring points is reached.
+def solve_tasks(*tasks, table=None, **options):
+    """Scores of tasks given as features, or as row numbers of a table."""
+    if table is None:
+        return marginshot.solve_tasks(*tasks, **options).scores
+    return marginshot.solve_table_tasks(table, *tasks, **options).scores
+
+
 TIGHT = {"tol": 1e-7}
 few = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 seeds = st.integers(0, 2**32 - 1)
@@ -67,7 +76,7 @@ def test_agrees_with_the_estimator(parameters):
     for s, label, q, score in zip(support, labels, query, scores, strict=True):
         y = np.concatenate((label, np.full(len(q), -1)))
         estimator = TransductiveMaxMarginClassifier(**parameters, **TIGHT).fit(np.concatenate((s, q)), y)
-        probabilities = probabilities_of(estimator.calibration, score)
+        probabilities = CALIBRATIONS[estimator.calibration].probabilities(score)
         assert_allclose(probabilities, estimator.label_distributions_[len(s) :], atol=1e-3)
 
 
@@ -261,7 +270,7 @@ def test_two_classes_of_which_one_has_nearly_all(monkeypatch):
     for task in range(5):
         clf = TransductiveMaxMarginClassifier.from_preset("auto")
         clf.fit(np.concatenate((support[task], query[task])), [0, 1, *[-1] * 30])
-        expected = probabilities_of("graph", scores[task])
+        expected = CALIBRATIONS["graph"].probabilities(scores[task])
         assert_allclose(clf.label_distributions_[2:], expected, atol=2e-2)
     monkeypatch.setattr("marginshot.model.task_mixture.FEW_CLASSES", 0)
     among_unit_rows = np.mean(solve_tasks(support, labels, query, **PRESETS["auto"]).argmax(axis=2) == truth)
@@ -369,13 +378,13 @@ def test_ten_thousand_tasks_stay_under_a_gigabyte():
         import re
         from pathlib import Path
         import numpy as np
-        from marginshot import solve_tasks
+        from marginshot import solve_table_tasks
 
         rng = np.random.default_rng(0)
         table = rng.standard_normal((12_000, 640), dtype=np.float32)
         rows = rng.integers(0, 12_000, size=(10_000, 100))
         labels = np.tile(np.repeat(np.arange(5), 5), (10_000, 1))
-        scores = solve_tasks(rows[:, :25], labels, rows[:, 25:], table=table, lambda2=(0,))
+        scores = solve_table_tasks(table, rows[:, :25], labels, rows[:, 25:], lambda2=(0,)).scores
         assert scores.shape == (10_000, 75, 5)
         print(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
     """

@@ -76,14 +76,14 @@ def test_given_labels_never_change():
 def test_shapes_and_sums():
     X, y, _ = digits()
     clf = TransductiveMaxMarginClassifier().fit(X, y)
-    assert clf.dual_coef_.shape == (10, len(X))
-    assert clf.coef_.shape == (10, 64)
+    assert clf.alphas_.shape == (10, len(X))
+    assert clf.planes_.shape == (10, 64)
     assert clf.objective_.shape == (10, 5)
     assert clf.n_iter_.shape == (10,)
     assert clf.transduction_.shape == (len(X),)
     assert_allclose(clf.label_distributions_.sum(axis=1), 1)
     assert_allclose(clf.predict_proba(X).sum(axis=1), 1)
-    assert_allclose(clf.intercept_, -0.8)
+    assert_allclose(clf.offsets_, -0.8)
 
 
 def test_unlabelled_rows_help():
@@ -217,13 +217,13 @@ def test_what_cannot_be_saved_or_loaded_is_said(tmp_path):
     with pytest.raises(FileNotFoundError, match="no saved classifier"):
         TransductiveMaxMarginClassifier.load(tmp_path / "nothing.npz")
     np.savez(tmp_path / "other.npz", X=X)
-    with pytest.raises(ValueError, match="is not a classifier saved by marginshot"):
+    with pytest.raises(ValueError, match="is damaged, or not a classifier saved by marginshot"):
         TransductiveMaxMarginClassifier.load(tmp_path / "other.npz")
     (tmp_path / "text.npz").write_text("hello")
-    with pytest.raises(ValueError, match="is not a classifier saved by marginshot"):
+    with pytest.raises(ValueError, match="is damaged, or not a classifier saved by marginshot"):
         TransductiveMaxMarginClassifier.load(tmp_path / "text.npz")
     np.savez(tmp_path / "pickled.npz", header=np.array([object()]))
-    with pytest.raises(ValueError, match="is not a classifier saved by marginshot"):
+    with pytest.raises(ValueError, match="is damaged, or not a classifier saved by marginshot"):
         TransductiveMaxMarginClassifier.load(tmp_path / "pickled.npz")
 
 

@@ -9,11 +9,10 @@ from sklearn.datasets import load_digits
 from sklearn.semi_supervised import LabelSpreading
 
 from marginshot import TransductiveMaxMarginClassifier, solve_tasks
-from marginshot.batch.graph_compiled import spread_labels
+from marginshot.batch.task import find_nearest, spread
 from marginshot.classifier.settings import PRESETS
-from marginshot.model.calibration import Calibration
-from marginshot.model.graph import DAMPING, DOUBT, LabelGraph, weight_of_graph
-from marginshot.model.neighbours import NeighbourSmoothing, TaskNeighbours
+from marginshot.model.graph import DAMPING, DOUBT, LabelGraph, measure_edges
+from marginshot.model.neighbours import NeighbourSmoothing
 from tasks_for_tests import from_bank
 
 
@@ -43,7 +42,8 @@ def graph_of(rows, labels, n_neighbors=8, n_classes=None):
     smoothing = NeighbourSmoothing(n_neighbors, 0.5)
     smoothing.fit_transform(rows)
     n_classes = int(labels.max()) + 1 if n_classes is None else n_classes
-    return LabelGraph.fit(smoothing, np.arange(len(labels)), labels, n_classes), smoothing
+    weights = np.ones(len(labels))
+    return LabelGraph.fit(smoothing, np.arange(len(labels)), labels, weights, n_classes), smoothing
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -78,8 +78,8 @@ def test_curved_classes_with_one_mean_are_told_apart(shots):
 
 def accuracies(support, labels, query, truth):
     """Of the preset with its graph, and without."""
-    presets = [PRESETS["auto"] | {"calibration": kind} for kind in ("graph", "mixture")]
-    return [np.mean(solve_tasks(support, labels, query, **preset).argmax(axis=2) == truth) for preset in presets]
+    presets = [{**PRESETS["auto"], "calibration": kind} for kind in ("graph", "mixture")]
+    return [np.mean(solve_tasks(support, labels, query, **preset).labels == truth) for preset in presets]
 
 
 def test_the_classifier_profits():
@@ -106,7 +106,7 @@ def test_the_more_dimensions_the_less_a_neighbour_tells(dimensions, least, most)
     smoothing = NeighbourSmoothing(8, 0.5)
     smoothing.fit_transform(rows)
     squares = np.maximum(2 - 2 * np.einsum("ij,ikj->ik", rows, rows[smoothing.neighbours]), 0.0)
-    assert least <= weight_of_graph(squares) <= most
+    assert least <= measure_edges(squares)[1] <= most
 
 
 def test_overlapping_classes_are_noticed_by_their_own_labels():
@@ -126,8 +126,7 @@ def test_the_compiled_twin_agrees(n_neighbors, shots):
     for task, row in without_direction.items():
         inner[task, row], inner[task, :, row] = 0.0, 0.0
     labels = np.stack([classes[: 4 * shots] for _, classes in tasks])
-    logits, weights = np.empty((4, inner.shape[1], 4)), np.empty(4)
-    spread_labels(inner, *TaskNeighbours.find(inner, n_neighbors), labels, logits, weights)
+    logits, weights = spread(inner, find_nearest(inner, n_neighbors), labels, 4)
     for task, (rows, _) in enumerate(tasks):
         if task in without_direction:
             rows[without_direction[task]] = 0.0
@@ -139,9 +138,8 @@ def test_the_compiled_twin_agrees(n_neighbors, shots):
 
 def test_at_most_a_hundred_labelled_rows_are_checked_the_same_in_both_twins():
     rows, classes = balls(n_rows=30, shots=40, distance=2.0)
-    logits, weights = np.empty((1, len(rows), 4)), np.empty(1)
     inner = (rows @ rows.T).astype(np.float32)[None]
-    spread_labels(inner, *TaskNeighbours.find(inner, 8), classes[None, :160], logits, weights)
+    _, weights = spread(inner, find_nearest(inner, 8), classes[None, :160], 4)
     assert_allclose(weights[0], graph_of(rows, classes[:160])[0].weight, atol=1e-4)
 
 
@@ -215,15 +213,3 @@ def test_the_classifier_predicts_as_it_labelled_saved_or_not(solver, tmp_path):
 def test_the_graph_needs_neighbours():
     with pytest.raises(ValueError, match='calibration="graph" spreads labels over neighbours and n_neighbors is 0'):
         TransductiveMaxMarginClassifier(calibration="graph").fit(np.eye(3), [0, 1, -1])
-
-
-def test_what_several_parts_say_is_said_once():
-    margins, labels = np.array([[0.5, -0.5], [-0.5, 0.5]]), np.array([0, 1])
-
-    class OfMixture:
-        within = np.array(0.5)
-
-    silent, loud = (Calibration.fit("graph", margins, labels, OfMixture, weight) for weight in (0.0, 1.0))
-    assert_allclose(silent.of_graph, 1.0)
-    assert_allclose(loud.temper / silent.temper, loud.of_graph)
-    assert_allclose(loud.of_graph, 1 / 3)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from marginshot.batch.solve import _follow_paths, _run_solver
+from marginshot.batch.task import follow_paths, run_solver
 from marginshot.classifier.settings import PAPER_LAMBDA2, Settings
 from marginshot.model.margin import MarginLoss, one_vs_rest
 from marginshot.solvers.continuation import follow_path, stage_tolerances
@@ -28,7 +28,7 @@ def numpy_path(gram, labels, n_way, lambda2=PAPER_LAMBDA2, tol=3e-4, max_iter=50
 
 def compiled_scores(gram, labels, n_way, **settings):
     offsets = np.full((1, n_way), 2 / n_way - 1)
-    scores, norms = _follow_paths(gram[None].astype(np.float32), labels[None], offsets, Settings(**settings))
+    scores, norms = follow_paths(gram[None].astype(np.float32), labels[None], offsets, Settings(**settings))
     return scores[0], norms[0]
 
 
@@ -67,8 +67,8 @@ def test_compiled_and_numpy_agree(tasks):
 def test_single_precision_finds_what_double_does(tasks):
     for rows, labels in tasks:
         gram, offsets = rows @ rows.T, np.full((1, 4), 2 / 4 - 1)
-        single, norms = _run_solver(gram[None].astype(np.float32), labels[None], offsets, Settings())
-        double, _ = _run_solver(gram[None], labels[None], offsets, Settings())
+        single, norms = run_solver(gram[None].astype(np.float32), labels[None], offsets, Settings())
+        double, _ = run_solver(gram[None], labels[None], offsets, Settings())
         assert (norms <= stage_tolerances(3e-4, 5)).all()
         assert_allclose(single, double, atol=5e-3)
 
@@ -78,13 +78,13 @@ def test_a_task_that_stalls_in_single_precision_is_solved_in_double(tasks, monke
     grams = np.stack([rows @ rows.T for rows, _ in tasks]).astype(np.float32)
     grams[0] = 0.0  # has nothing to fit, and ends at once
     labels, offsets, tight = np.stack([label for _, label in tasks]), np.full((6, 4), 2 / 4 - 1), Settings(tol=1e-9)
-    _, single_norms = _run_solver(grams, labels, offsets, tight)
+    _, single_norms = run_solver(grams, labels, offsets, tight)
     stalled = (single_norms > stage_tolerances(1e-9, 5)).any(axis=(1, 2))
     assert stalled[1:].all()
     assert not stalled[0]
-    scores, norms = _follow_paths(grams, labels, offsets, tight)
+    scores, norms = follow_paths(grams, labels, offsets, tight)
     assert (norms <= stage_tolerances(1e-9, 5)).all()
-    double, _ = _run_solver(grams.astype(np.float64), labels, offsets, tight)
+    double, _ = run_solver(grams.astype(np.float64), labels, offsets, tight)
     assert_array_equal(scores[1:], double[1:])
 
 

@@ -8,8 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax
 
 from marginshot import PRESETS, solve_tasks
-from marginshot.batch.mixture_compiled import fit_mixtures
-from marginshot.model.mixture import fit_mixture, spread
+from marginshot.batch.task import fit_mixtures
+from marginshot.model import mixture as model
+from marginshot.model.grams import measure
 
 
 def clusters(counts, *, shots=1, spread=0.15, seed=0, dimensions=20):
@@ -24,9 +25,26 @@ def clusters(counts, *, shots=1, spread=0.15, seed=0, dimensions=20):
     return rows - rows.mean(axis=0), labels, truth
 
 
+def fit_mixture(gram, labels, shares, n_classes, head_start=0.0, hints=None, n_query=None):
+    """With shares (N,), or None to estimate them; hints (m, N)."""
+    n_queries = len(gram) - len(labels)
+    return model.fit_mixture(
+        gram,
+        labels,
+        np.ones(len(labels)),
+        np.zeros((n_classes, n_queries)) if hints is None else np.ascontiguousarray(hints.T),
+        np.full(n_classes, 1 / n_classes) if shares is None else shares,
+        shares is None,
+        head_start,
+        n_queries if n_query is None else n_query,
+    )
+
+
 def answers(rows, labels, shares, n_classes):
     mixture = fit_mixture(rows @ rows.T, labels, shares, n_classes)
-    return softmax(mixture.logits(rows @ rows.T), axis=-1), mixture
+    at_rows = mixture.coef @ (rows @ rows.T) + mixture.intercept[:, None]
+    assert_allclose(at_rows, mixture.logits, atol=1e-6 * max(1.0, abs(at_rows).max()))
+    return softmax(mixture.logits.T, axis=-1), mixture
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -50,7 +68,7 @@ def test_in_many_dimensions_equal_shares_have_a_longer_head_start(monkeypatch):
         return np.mean(errors)
 
     with_lead = misjudged()
-    monkeypatch.setattr("marginshot.model.mixture.DIMENSIONS_OF_A_NAT", np.inf)
+    monkeypatch.setattr("marginshot.model.shares.DIMENSIONS_OF_A_NAT", np.inf)
     assert with_lead < 0.5 * misjudged()
 
 
@@ -76,7 +94,7 @@ def test_most_classes_may_be_absent(shots, monkeypatch):
         return np.mean(shares)
 
     supposed = missed()
-    monkeypatch.setattr("marginshot.model.mixture.MANY_CLASSES", 100)
+    monkeypatch.setattr("marginshot.model.shares.MOST_CLASSES_ALL_PRESENT", 100)
     assert supposed < 0.5 * missed()
 
 
@@ -93,7 +111,7 @@ def test_no_queries_and_no_difference_between_rows():
     assert_allclose(mixture.shares, 1 / 3)
     assert_allclose(posteriors, 1 / 3, err_msg="of too few queries a mixture says nothing")
     posteriors, mixture = answers(np.zeros((12, 4)), np.array([0, 1, 2]), None, 3)
-    assert spread(np.zeros((12, 12))) == (0, 0)
+    assert measure(np.zeros((12, 12)))[2:] == (0, 0)
     assert_allclose(posteriors, 1 / 3)
 
 
@@ -131,20 +149,22 @@ def test_classes_and_queries_may_come_in_any_order(seed, order):
 )
 @pytest.mark.parametrize("estimate", [True, False])
 @pytest.mark.parametrize("hinted", [True, False])
-def test_the_compiled_twin_agrees(counts, shots, dimensions, estimate, hinted):
+def test_compiled_it_answers_as_in_numpy(counts, shots, dimensions, estimate, hinted):
     n_classes = len(counts)
     tasks = [clusters(counts, shots=shots, seed=seed, spread=0.5, dimensions=dimensions) for seed in range(4)]
     grams = np.stack([rows @ rows.T for rows, _, _ in tasks]).astype(np.float32)
     labels = np.stack([labels for _, labels, _ in tasks])
     shares = np.full((4, n_classes), 1 / n_classes)
     hints = hinted * np.random.default_rng(0).standard_normal((4, sum(counts), n_classes))
-    mixture = fit_mixture(grams, labels, None if estimate else shares, n_classes, hints=hints)
-    logits, found, within = np.empty((*grams.shape[:2], n_classes)), np.empty((4, n_classes)), np.empty(4)
     by_class = np.ascontiguousarray(hints.transpose(0, 2, 1))
-    fit_mixtures(grams, labels, by_class, shares, estimate, 0.0, logits, found, within)
-    assert_allclose(logits, mixture.logits(grams), atol=2e-3)
-    assert_allclose(found, mixture.shares, atol=1e-5)
-    assert_allclose(within, mixture.within, atol=1e-5)
+    compiled = fit_mixtures(grams, labels, by_class, None if estimate else shares, 0.0, 1.0)
+    for task in range(4):
+        given = None if estimate else shares[task]
+        mixture = fit_mixture(grams[task].astype(np.float64), labels[task], given, n_classes, hints=hints[task])
+        assert_allclose(compiled.logits[task], mixture.logits.T, atol=2e-3)
+        assert_allclose(compiled.shares[task], mixture.shares, atol=1e-5)
+        assert_allclose(compiled.within[task], mixture.within, atol=1e-5)
+        assert_allclose(compiled.trust[task], mixture.trust, atol=1e-5)
 
 
 def nuisance(seed, shots=5, n_classes=10, dimensions=100):
@@ -175,7 +195,7 @@ def test_planes_answer_where_the_mixture_is_not_believed():
     labels, truth = np.stack([task[1] for task in tasks]), np.stack([task[2] for task in tasks])
 
     def accuracy(**options):
-        return np.mean(solve_tasks(support, labels, query, **options).argmax(axis=2) == truth)
+        return np.mean(solve_tasks(support, labels, query, **options).labels == truth)
 
     assert accuracy(**PRESETS["auto"]) > accuracy(lambda2=(0,)) - 0.01
 
@@ -189,7 +209,7 @@ def test_hints_lead_to_the_classes_they_name():
     for named in (truth, 1 - truth):
         hints = np.log(np.where(named[:, None] == np.arange(2), 0.8, 0.2))
         mixture = fit_mixture(rows @ rows.T, np.array([0, 1]), None, 2, hints=hints)
-        assert_array_equal(mixture.logits(rows @ rows.T)[2:].argmax(axis=1), named)
+        assert_array_equal(mixture.logits[:, 2:].argmax(axis=0), named)
 
 
 @pytest.mark.parametrize(("dimensions", "shots"), [(200, 1), (1000, 1), (20, 5), (200, 5), (1000, 5)])
@@ -234,9 +254,22 @@ def test_a_sample_of_the_queries_is_enough_where_they_are():
 
 def test_a_task_of_a_batch_is_as_if_alone():
     tasks = [clusters(counts, shots=1, seed=seed) for seed, counts in enumerate([[4] * 6, [24] + [0] * 5] * 4)]
-    grams, labels = np.stack([rows @ rows.T for rows, _, _ in tasks]), np.stack([task[1] for task in tasks])
-    together = fit_mixture(grams, labels, None, 6, 1.0)
-    for i, gram in enumerate(grams):
-        alone = fit_mixture(gram, labels[i], None, 6, 1.0)
-        assert_allclose(together.coef[i], alone.coef, atol=1e-9)
-        assert_allclose(together.shares[i], alone.shares, atol=1e-9)
+    grams = np.stack([rows @ rows.T for rows, _, _ in tasks]).astype(np.float32)
+    labels, hints = np.stack([task[1] for task in tasks]), np.zeros((8, 6, 24))
+    together = fit_mixtures(grams, labels, hints, None, 1.0, 1.0)
+    for i in range(8):
+        alone = fit_mixtures(grams[i : i + 1], labels[i : i + 1], hints[:1], None, 1.0, 1.0)
+        assert_array_equal(together.logits[i], alone.logits[0])
+        assert_array_equal(together.shares[i], alone.shares[0])
+
+
+def test_a_row_that_counts_twice_is_a_row_twice():
+    rows, labels, _ = clusters([10, 10], shots=2, spread=0.4)
+    twice = np.concatenate((rows[:1], rows))
+    hints, shares = np.zeros((2, 20)), np.full(2, 0.5)
+    weighted = model.fit_mixture(rows @ rows.T, labels, np.array([2.0, 1, 1, 1]), hints, shares, False, 0.0, 20)
+    doubled = model.fit_mixture(
+        twice @ twice.T, np.concatenate((labels[:1], labels)), np.ones(5), hints, shares, False, 0.0, 20
+    )
+    # Not equal: the doubled row also counts twice for the task's mean and variance.
+    assert_allclose(weighted.logits[:, 4:], doubled.logits[:, 5:], rtol=0.2, atol=0.5)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from marginshot._lib.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from marginshot.batch.solve import solve_tasks
+    from marginshot.batch.solve import TaskAnswers, solve_table_tasks, solve_tasks
     from marginshot.classifier.estimator import TransductiveMaxMarginClassifier
     from marginshot.classifier.model_selection import LabelledKFold, make_labelled_scorer
     from marginshot.classifier.settings import PRESETS
-    from marginshot.model.calibration import platt_probabilities
     from marginshot.model.discriminant import DiscriminantTransform
+    from marginshot.model.platt import platt_probabilities
     from marginshot.model.transforms import CentreAndNormalise
 
 __version__ = "0.2.0.dev0"
@@ -26,10 +26,12 @@ __all__ = [
     "CentreAndNormalise",
     "DiscriminantTransform",
     "LabelledKFold",
+    "TaskAnswers",
     "TransductiveMaxMarginClassifier",
     "__version__",
     "make_labelled_scorer",
     "platt_probabilities",
+    "solve_table_tasks",
     "solve_tasks",
 ]
 
@@ -39,9 +41,11 @@ _HOMES = {
     "CentreAndNormalise": "marginshot.model.transforms",
     "DiscriminantTransform": "marginshot.model.discriminant",
     "LabelledKFold": "marginshot.classifier.model_selection",
+    "TaskAnswers": "marginshot.batch.solve",
     "TransductiveMaxMarginClassifier": "marginshot.classifier.estimator",
     "make_labelled_scorer": "marginshot.classifier.model_selection",
-    "platt_probabilities": "marginshot.model.calibration",
+    "platt_probabilities": "marginshot.model.platt",
+    "solve_table_tasks": "marginshot.batch.solve",
     "solve_tasks": "marginshot.batch.solve",
 }
 

@@ -228,8 +228,6 @@ def test_accuracy_of_the_labelled_rows_of_a_table_read_in_blocks(tmp_path):
     assert labelled_accuracy(clf, ParquetRows(tmp_path / "X.parquet"), y, weight) == pytest.approx(expected)
 
 
-# Ready for `TransductiveMaxMarginClassifier.score`; the mark goes when that method calls `labelled_accuracy`.
-@pytest.mark.xfail(reason="score is still ClassifierMixin's, to which an unlabelled row is a wrong answer", strict=True)
 def test_the_classifiers_own_score_ignores_unlabelled_rows():
     X, y, _ = blobs(n_labelled=10)
     clf = TransductiveMaxMarginClassifier().fit(X, y)

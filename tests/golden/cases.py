@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
 from sklearn.preprocessing import StandardScaler
 
 import marginshot
@@ -201,8 +200,9 @@ def as_stored(X: np.ndarray, form: str, folder: Path) -> Any:
 
         return dask.array.from_array(X, chunks=(700, -1))
     import pyarrow
-    from marginshot.rows import ParquetRows
     from pyarrow import parquet
+
+    from marginshot.data.rows import ParquetRows
 
     embedding = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(X.reshape(-1)), X.shape[1])
     parquet.write_table(pyarrow.table({"embedding": embedding}), folder / "X.parquet", row_group_size=700)
@@ -211,13 +211,10 @@ def as_stored(X: np.ndarray, form: str, folder: Path) -> Any:
 
 def solve_batch(rows: Rows, entry: str, option: dict[str, Any]) -> Answer:
     """Many tasks at once, as features or, with the entry "table", as row numbers."""
-    parameters = dict(option)
-    parameters = marginshot.PRESETS[parameters.pop("preset", "paper")] | parameters
+    parameters = {"preset": "paper", **option}
     if entry == "table":
-        scores = marginshot.solve_tasks(rows.support, rows.labels, rows.query, table=rows.table, **parameters)
+        answers = marginshot.solve_table_tasks(rows.table, rows.support, rows.labels, rows.query, **parameters)
     else:
-        scores = marginshot.solve_tasks(rows.table[rows.support], rows.labels, rows.table[rows.query], **parameters)
-    platt = parameters.get("calibration", "platt") == "platt"
-    probabilities = marginshot.platt_probabilities(scores) if platt else softmax(scores, axis=-1)
-    n_classes = scores.shape[-1]
-    return Answer(labels=scores.argmax(axis=-1).ravel(), probabilities=probabilities.reshape(-1, n_classes))
+        answers = marginshot.solve_tasks(rows.table[rows.support], rows.labels, rows.table[rows.query], **parameters)
+    probabilities = answers.probabilities
+    return Answer(labels=answers.labels.ravel(), probabilities=probabilities.reshape(-1, probabilities.shape[-1]))

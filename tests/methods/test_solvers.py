@@ -19,7 +19,7 @@ def distances_between(rows):
 def test_neighbours_are_scikit_learns(n_neighbors):
     rows = np.random.default_rng(0).standard_normal((12, 5))
     ours = np.empty((12, n_neighbors), dtype=np.int64)
-    nearest_neighbours(distances_between(rows), n_neighbors, ours)
+    nearest_neighbours(-distances_between(rows), np.ones(len(rows), bool), ours)
     theirs = NearestNeighbors(n_neighbors=n_neighbors).fit(rows).kneighbors(return_distance=False)
     assert_array_equal(ours, theirs)
 
@@ -27,7 +27,7 @@ def test_neighbours_are_scikit_learns(n_neighbors):
 def test_a_point_is_not_its_own_neighbour_among_duplicates():
     rows = np.zeros((4, 2))
     ours = np.empty((4, 2), dtype=np.int64)
-    nearest_neighbours(distances_between(rows), 2, ours)
+    nearest_neighbours(-distances_between(rows), np.ones(len(rows), bool), ours)
     assert_array_equal(ours, [[1, 2], [0, 2], [0, 1], [0, 1]])
 
 

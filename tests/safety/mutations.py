@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from marginshot import TransductiveMaxMarginClassifier
 from marginshot.data.features import FeatureBank, load_features
 from marginshot.data.rows import ParquetRows
 from marginshot.evaluation.checkpoint import BlockProgress, Checkpoint
@@ -106,6 +107,9 @@ def labelling(folder: Path) -> Iterator[Reader]:
     archive = folder / "rows.npz"
     np.savez(archive, X=X, y=np.array([0, 1, *[-1] * 10]), classes=np.array(["a", "b"]))
     yield Reader(archive, lambda: collect_embeddings(read_npz(archive, "y"), "y"))
+    planes = folder / "planes.npz"
+    TransductiveMaxMarginClassifier().fit(X, [0, 1, *[-1] * 10]).save(planes)
+    yield Reader(planes, lambda: TransductiveMaxMarginClassifier.load(planes))
     model = folder / "model"
     label_embeddings(X, ["a", "b", *[""] * 10]).model.save(model)
     yield Reader(model, lambda: load_model(model).label(X))

@@ -69,7 +69,7 @@ def undisturbed(client, rows, task):
 def test_the_answer_is_that_of_one_machine(undisturbed, task):
     local = fit(*task)
     assert undisturbed.solver_ == "primal"
-    assert_allclose(undisturbed.coef_, local.coef_, atol=1e-2)
+    assert_allclose(undisturbed.planes_, local.planes_, atol=1e-2)
     assert_allclose(undisturbed.objective_, local.objective_, rtol=1e-5)
     labels = undisturbed.transduction_.compute()
     assert np.mean(labels == local.transduction_) >= 0.995
@@ -87,7 +87,7 @@ def test_a_worker_killed_in_the_middle_changes_nothing(client, rows, task, undis
 
     clf = fit(rows, da.from_array(task[1], chunks=CHUNK), callback=kill_a_worker)
     assert killed
-    assert_array_equal(clf.coef_, undisturbed.coef_)
+    assert_array_equal(clf.planes_, undisturbed.planes_)
     assert_array_equal(clf.transduction_.compute(), undisturbed.transduction_.compute())
     client.wait_for_workers(2, timeout=60)  # the nanny has replaced it
 
@@ -152,17 +152,17 @@ def test_blocks_of_unknown_length_and_split_features(client, rows, task, undistu
     y = task[1]
     unknown = rows[da.from_array(np.ones(N_ROWS, dtype=bool), chunks=CHUNK)]
     assert np.isnan(unknown.shape[0])
-    assert_array_equal(fit(unknown, y).coef_, undisturbed.coef_)
+    assert_array_equal(fit(unknown, y).planes_, undisturbed.planes_)
     assert np.isnan(unknown.shape[0])
     split = rows.rechunk((CHUNK, 10))
-    assert_array_equal(fit(split, y).coef_, undisturbed.coef_)
+    assert_array_equal(fit(split, y).planes_, undisturbed.planes_)
 
 
 def test_string_labels_in_another_chunking(client, rows, task, undisturbed):
     names = np.array(["", "a", "b", "c", "d"])[task[1] + 1]
     clf = fit(rows, da.from_array(names, chunks=777))
     assert_array_equal(clf.classes_, ["a", "b", "c", "d"])
-    assert_array_equal(clf.coef_, undisturbed.coef_)
+    assert_array_equal(clf.planes_, undisturbed.planes_)
 
 
 def test_every_row_may_be_labelled(client, task):

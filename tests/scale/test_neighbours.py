@@ -8,10 +8,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.neighbors import NearestNeighbors
 
 from marginshot import TransductiveMaxMarginClassifier
-from marginshot.batch import neighbours_compiled
+from marginshot.batch.task import average as average_compiled
+from marginshot.batch.task import find_nearest, smooth
 from marginshot.model import neighbour_search
-from marginshot.model.neighbour_search import compare_all, nearest_of_each, nearest_stored
-from marginshot.model.neighbours import NeighbourSmoothing, TaskNeighbours, mean_of_rows, smooth_grams
+from marginshot.model.neighbour_search import compare_all, nearest_in_gram, nearest_of_each, nearest_stored
+from marginshot.model.neighbours import NeighbourSmoothing, neighbours_among, smooth_gram
+from marginshot.model.primitives import average
 from marginshot.model.transforms import l2_normalize
 
 
@@ -121,13 +123,13 @@ def test_smoothing_of_many_rows(rows_are_many, monkeypatch, dtype):
     stored[[3, 1_200]] = 0.0
     later[7] = 0.0
     smoothing = NeighbourSmoothing(8, 0.5)
-    smooth = smoothing.fit_transform(stored)
-    assert_allclose(smoothed(smoothing, stored), smooth, atol=1e-6)  # each is recognised as itself
-    assert not smooth[[3, 1_200]].any()
+    smooth_rows = smoothing.fit_transform(stored)
+    assert_allclose(smoothed(smoothing, stored), smooth_rows, atol=1e-6)  # each is recognised as itself
+    assert not smooth_rows[[3, 1_200]].any()
 
     monkeypatch.setattr(neighbour_search, "LARGEST_EXACT", 2_000)
     exactly = NeighbourSmoothing(8, 0.5)
-    assert np.mean(np.linalg.norm(exactly.fit_transform(stored) - smooth, axis=1) < 0.01) >= 0.98
+    assert np.mean(np.linalg.norm(exactly.fit_transform(stored) - smooth_rows, axis=1) < 0.01) >= 0.98
     assert_allclose(smoothed(smoothing, later), smoothed(exactly, later), atol=1e-3)
 
 
@@ -139,10 +141,11 @@ def test_the_compiled_twin_smooths_alike(n_rows, n_neighbors):
     if n_rows > 9:
         rows[1, 4] = 0.0  # without direction
     inner = rows @ rows.transpose(0, 2, 1)
-    smooth = np.empty_like(inner)
-    nearest, _, counts = TaskNeighbours.find(inner, n_neighbors)
-    neighbours_compiled.smooth_grams(inner, nearest, counts, 0.3, smooth)
-    assert_allclose(smooth, smooth_grams(inner, n_neighbors, 0.3), atol=1e-5)
+    nearest = find_nearest(inner, n_neighbors)
+    compiled = smooth(inner, nearest, 0.3)
+    for task, gram in enumerate(inner.astype(np.float64)):
+        assert_array_equal(nearest_in_gram(gram, neighbours_among(n_neighbors, n_rows)), nearest[task])
+        assert_allclose(compiled[task], smooth_gram(gram, nearest[task], 0.3), atol=1e-5)
 
 
 def test_rows_of_their_own_lengths_are_averaged_alike_one_by_one_and_compiled():
@@ -158,9 +161,8 @@ def test_rows_of_their_own_lengths_are_averaged_alike_one_by_one_and_compiled():
     assert_array_equal(one_by_one[1], 0.0)
     nearest = np.argsort(-(rows[3] @ rows.T))[1:6]
     assert_allclose(one_by_one[0], 0.7 * centred[3] + 0.3 * centred[nearest].mean(axis=0))
-    inner, averaged = (rows @ rows.T)[None].astype(np.float32), np.empty((1, 60, 60), dtype=np.float32)
-    nearest, _, counts = TaskNeighbours.find(inner, 5)
-    neighbours_compiled.average_grams(inner, lengths[None].astype(np.float32), nearest, counts, 0.3, averaged)
+    inner = (rows @ rows.T)[None].astype(np.float32)
+    averaged = average_compiled(inner, lengths[None].astype(np.float32), find_nearest(inner, 5), 0.3)
     assert_allclose(averaged[0][np.ix_(chosen, chosen)], one_by_one @ one_by_one.T, atol=1e-5)
 
 
@@ -169,8 +171,7 @@ def test_smoothing_of_hardly_any_rows(n_filled):
     rows = np.zeros((4, 3))
     rows[:n_filled] = unit_rows(4, 3)[:n_filled]
     smoothing = NeighbourSmoothing(8, 0.5)
-    smooth = smoothing.fit_transform(rows)
-    assert_allclose(smoothed(smoothing, rows), smooth, atol=1e-12)
+    assert_allclose(smoothed(smoothing, rows), smoothing.fit_transform(rows), atol=1e-12)
 
 
 def test_a_classifier_of_many_rows_predicts_as_it_labelled_loaded_or_not(rows_are_many, monkeypatch, tmp_path):
@@ -188,7 +189,7 @@ def test_a_classifier_of_many_rows_predicts_as_it_labelled_loaded_or_not(rows_ar
         assert_array_equal(loaded.predict_proba(rows), clf.predict_proba(rows))
 
 
-def test_mean_of_chosen_rows():
+def test_averaging_with_all_weight_is_the_mean_of_the_neighbours():
     stored = unit_rows(30, 4)
     chosen = np.random.default_rng(0).integers(30, size=(12, 3))
-    assert_allclose(mean_of_rows(stored, chosen), stored[chosen].mean(axis=1), rtol=1e-12)
+    assert_allclose(average(stored[:12], stored, chosen, 1.0), stored[chosen].mean(axis=1), rtol=1e-12)

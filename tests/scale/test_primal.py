@@ -48,7 +48,7 @@ def test_both_solvers_give_the_same_answer(prior, feature_transform):
         if not np.allclose(primal.objective_[:, -1], dual.objective_[:, -1], rtol=1e-7):
             continue
         same_minimum += 1
-        assert_allclose(primal.coef_, dual.coef_, atol=2e-5)
+        assert_allclose(primal.planes_, dual.planes_, atol=2e-5)
         assert_allclose(primal.label_distributions_, dual.label_distributions_, atol=1e-4)
         assert_array_equal(primal.transduction_, dual.transduction_)
     assert same_minimum >= 2
@@ -109,7 +109,7 @@ def test_threads_change_nothing(monkeypatch):
     for n_threads in (1, 3):
         monkeypatch.setattr(rows, "n_threads", lambda n=n_threads: n)
         answers.append(fit(X, y))
-    assert_array_equal(answers[0].coef_, answers[1].coef_)
+    assert_array_equal(answers[0].planes_, answers[1].planes_)
     assert_array_equal(answers[0].label_distributions_, answers[1].label_distributions_)
 
 
@@ -138,14 +138,14 @@ def test_classes_that_are_done_drop_out_of_the_products(monkeypatch):
     clf = fit(X, y)
     assert widths[0] == 40
     assert sum(widths) < 0.9 * 40 * len(widths)
-    assert clf.coef_.shape == (40, 80)
+    assert clf.planes_.shape == (40, 80)
 
 
 def test_a_thousand_classes():
     X, y, truth, _ = mixture(3_000, n_features=128, n_classes=1_000, n_shot=1, distance=14.0)
     options = {"tol": 1e-2, "solver": "primal"}
     clf, inductive = (fit(X, y, lambda2=lambda2, **options) for lambda2 in ((0, 0.1), (0,)))
-    assert clf.coef_.shape == (1_000, 128)
+    assert clf.planes_.shape == (1_000, 128)
     assert np.mean(clf.transduction_ == truth) >= np.mean(inductive.transduction_ == truth) - 0.01
 
 
@@ -164,13 +164,13 @@ def test_with_every_row_a_landmark_the_approximation_is_exact(kernel, kept, monk
     monkeypatch.setattr(large, "_KEPT_BYTES", 2**31 if kept else 0)
     exact, approximate = (fit(X, y, kernel=kernel, solver=s, n_landmarks=400, tol=1e-4) for s in ("dual", "primal"))
     assert_allclose(approximate.margins(X), exact.margins(X), atol=1e-2)
-    assert approximate.dual_coef_.shape == (4, 400)
+    assert approximate.alphas_.shape == (4, 400)
 
 
 def test_few_landmarks_are_nearly_as_good():
     X, y, truth, _ = mixture(3_000)
     exact, approximate = (fit(X, y, kernel="rbf", solver=s, n_landmarks=200) for s in ("dual", "primal"))
-    assert approximate.dual_coef_.shape == (4, 200)
+    assert approximate.alphas_.shape == (4, 200)
     assert np.mean(approximate.transduction_ == truth) >= np.mean(exact.transduction_ == truth) - 0.02
 
 
@@ -187,16 +187,16 @@ def test_every_row_labelled_is_fs_mmc():
     X, _, truth, _ = mixture(2_000)
     full, inductive = fit(X, truth), fit(X, truth, lambda2=(0,))
     assert full.solver_ == "primal"
-    assert_allclose(full.coef_, inductive.coef_, rtol=1e-6)
+    assert_allclose(full.planes_, inductive.planes_, rtol=1e-6)
 
 
 def test_refitting_leaves_nothing_of_the_other_solver():
     X, y, _, _ = mixture(1_500)
     clf = fit(X, y, solver="dual")
     clf.set_params(solver="primal").fit(X, y)
-    assert not hasattr(clf, "dual_coef_")
+    assert not hasattr(clf, "alphas_")
     clf.set_params(solver="dual", kernel="rbf").fit(X, y)
-    assert not hasattr(clf, "coef_")
+    assert not hasattr(clf, "planes_")
 
 
 def test_rows_at_the_mean_speak_for_no_class():

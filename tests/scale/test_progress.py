@@ -102,4 +102,4 @@ def test_an_interrupted_fit_can_be_repeated(task):
         clf.fit(*task)
     clf.set_params(callback=None).fit(*task)
     whole = TransductiveMaxMarginClassifier(solver="primal").fit(*task)
-    assert_array_equal(clf.coef_, whole.coef_)
+    assert_array_equal(clf.planes_, whole.planes_)

@@ -43,7 +43,7 @@ def test_a_memory_mapped_array_gives_the_same_bits(task, tmp_path, dtype):
     X, y = task[0].astype(dtype), task[1]
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    assert_array_equal(fit(mapped, y).coef_, fit(X, y).coef_)
+    assert_array_equal(fit(mapped, y).planes_, fit(X, y).planes_)
     assert_array_equal(fit(X, y).predict(mapped), fit(X, y).predict(X))
 
 
@@ -53,7 +53,7 @@ def test_parquet_gives_the_answer_of_the_array(task, tmp_path):
     assert source.shape == X.shape
     assert_array_equal(source.load(), X)
     clf, expected = fit(source, source.column("label")), fit(X, y)
-    assert_allclose(clf.coef_, expected.coef_, atol=1e-4)
+    assert_allclose(clf.planes_, expected.planes_, atol=1e-4)
     assert_array_equal(clf.transduction_, expected.transduction_)
     assert_array_equal(clf.predict(source)[y < 0], clf.transduction_[y < 0])
 

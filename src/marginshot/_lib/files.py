@@ -8,8 +8,6 @@ import secrets
 import stat
 import sys
 import tempfile
-import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,9 +17,6 @@ if sys.platform != "win32":
 
 #: Rights of files that hold what others on the machine have no business with: embeddings, pictures, sessions.
 PRIVATE = 0o600
-
-#: What an ``.npz`` or another zip archive raises that was cut off, or whose bytes have changed.
-DAMAGED_ARCHIVE = (EOFError, zipfile.BadZipFile, zlib.error)
 
 _TEMPORARY = re.compile(r"\.marginshot-[0-9a-f]{16}\.tmp(\..*)?")
 

@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numba
 
@@ -18,6 +19,9 @@ logger = logging.getLogger("marginshot")
 # Sums may be reordered and fused so that they vectorise; NaN, infinity and signed zeros keep their meaning. The
 # order is fixed at compile time, so one machine always gives the same bits.
 _FAST_SUMS = {"reassoc", "contract"}
+#: Options of functions that are compiled into their caller, or called by it.
+INLINE_OPTIONS: Any = {"fastmath": _FAST_SUMS, "error_model": "numpy", "forceinline": True}
+CALL_OPTIONS: Any = {"fastmath": _FAST_SUMS, "error_model": "numpy"}
 
 #: A leaf: compiled into its caller, cached with it. Inlined by force: across a call, every array costs an atomic count.
 leaf = numba.njit(fastmath=_FAST_SUMS, error_model="numpy", forceinline=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -34,6 +35,11 @@ def map_in_threads(work: Callable[[Item], Result], items: Iterable[Item], n_jobs
 def one_blas_thread() -> Any:
     """While threads work on tasks or blocks BLAS inside them stays single, which also fixes the order of its sums."""
     return _controller().limit(limits=1, user_api="blas")
+
+
+def limit_threads(n_jobs: int | None) -> Any:
+    """BLAS, and `n_threads` with it, use this many threads in the body; None changes nothing, −1 means all cores."""
+    return nullcontext() if n_jobs is None else _controller().limit(limits=effective_n_jobs(n_jobs), user_api="blas")
 
 
 def n_threads() -> int:

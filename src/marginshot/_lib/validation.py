@@ -37,7 +37,7 @@ def check_table_tasks(
         if numbers.size and not 0 <= numbers.min() <= numbers.max() < len(array):
             raise ValueError(f"{name} must be row numbers below {len(array)}; got {numbers.min()} to {numbers.max()}.")
     labels = _check_labels(rows["support"], support_labels, rows["query"])
-    return array, rows["support"].astype(np.int64), labels, rows["query"].astype(np.int64)
+    return array, rows["support"].astype(np.int64, order="C"), labels, rows["query"].astype(np.int64, order="C")
 
 
 def _check_labels(support: NDArray[Any], support_labels: ArrayLike, query: NDArray[Any]) -> Labels:
@@ -50,7 +50,7 @@ def _check_labels(support: NDArray[Any], support_labels: ArrayLike, query: NDArr
         raise ValueError(f"support_labels must have shape {support.shape[:2]}, as support; got {labels.shape}.")
     if labels.dtype.kind not in "iu":
         raise ValueError(f"support_labels must be whole numbers 0 … N−1; got dtype {labels.dtype}.")
-    return check_task_labels(labels.astype(np.int64))
+    return check_task_labels(labels.astype(np.int64, order="C"))
 
 
 def check_task_labels(labels: Labels) -> Labels:

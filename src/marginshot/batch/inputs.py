@@ -1,4 +1,4 @@
-"""Kernel matrices of many small tasks."""
+"""Inner products of many small tasks, of features given task by task or of the rows of one table."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from marginshot._lib.threads import map_in_threads
-from marginshot.classifier.settings import Kernel, Settings
-from marginshot.model.discriminant import DiscriminantTransform, shrink_within_classes
-from marginshot.model.kernels import KernelFunction, call_kernel
-from marginshot.model.named_transforms import fit_rows
-from marginshot.model.neighbours import TaskNeighbours, neighbour_weight
+from marginshot.model.discriminant import LEAST_LENGTH
+from marginshot.model.kernels import Kernel
 from marginshot.model.transforms import CentreAndNormalise, is_extreme, rounding_length, scale_inner_products, widened
 
 Array = NDArray[np.floating]
@@ -29,18 +26,18 @@ def inner_products(
 ) -> tuple[Grams, Grams]:
     """Inner products (T, M, M) of the transformed rows of tasks, ``support`` (T, n, D) first, then ``query`` (T, m, D).
 
-    ``labels`` (T, n) are the support's, from which a transformer may learn. A callable kernel takes the place of the
+    ``labels`` (T, n) are the support's, from which a transformer may learn. A user's kernel takes the place of the
     products. Beside them the lengths (T, M) of the centred rows before they became unit rows, 1 where nothing scales
     them.
     """
     support, query = widened(support), widened(query)
-    if callable(kernel):
-        rows = _transformed_rows(support, query, labels, transformer)
-        return _with_lengths(np.stack([call_kernel(kernel, task, task) for task in rows]).astype(np.float32))
-    if isinstance(transformer, CentreAndNormalise):
+    if kernel.is_named and isinstance(transformer, CentreAndNormalise):
         inner, lengths = _unit_inner_products(transformer.prepare(support), transformer.prepare(query))
-        return _learn_from_labels(inner, lengths, labels, transformer)
-    single = _transformed_rows(support, query, labels, transformer).astype(np.float32)
+        return transformer.adapt_grams(inner, lengths, labels)
+    rows = _transformed_rows(support, query, labels, transformer)
+    if not kernel.is_named:
+        return _with_lengths(np.stack([kernel.matrix(task, task) for task in rows]).astype(np.float32))
+    single = rows.astype(np.float32)
     return _with_lengths(single @ single.transpose(0, 2, 1))
 
 
@@ -95,7 +92,7 @@ class TableTasks:
     def inner(self, tasks: slice, transformer: Any, kernel: Kernel) -> tuple[Grams, Grams]:
         """`inner_products` of some tasks."""
         support, query, labels = self.support[tasks], self.query[tasks], self.labels[tasks]
-        if callable(kernel) or not isinstance(transformer, CentreAndNormalise):
+        if not (kernel.is_named and isinstance(transformer, CentreAndNormalise)):
             return inner_products(self.table[support], self.table[query], labels, transformer, kernel)
         inner, lengths = self._unit_inner_products(np.concatenate((support, query), axis=1))
         # A row much nearer to the task's mean than another: what is shared is too coarse to tell its direction.
@@ -103,20 +100,20 @@ class TableTasks:
         if coarse.any():
             features = (self.table[rows[coarse]] for rows in (support, query))
             inner[coarse], lengths[coarse] = _unit_inner_products(*(transformer.prepare(widened(x)) for x in features))
-        return _learn_from_labels(inner, lengths, labels, transformer)
+        return transformer.adapt_grams(inner, lengths, labels)
 
     def _unit_inner_products(self, rows: Rows) -> tuple[Grams, Grams]:
-        """The same of each task's ``rows`` (T, M), centred on their mean and scaled to unit length."""
-        from marginshot.batch.grams_compiled import centre_grams, look_up_grams  # imports numba
+        """Inner products of each task's ``rows`` (T, M), centred on their mean, of unit length; and their lengths."""
+        from marginshot.batch.compiled import centre_grams, look_up_grams  # imports numba
 
         lengths = np.empty(rows.shape, dtype=np.float32)
         if self._inner is not None:
             inner = np.empty((*rows.shape, rows.shape[1]), dtype=np.float32)
-            look_up_grams(self._inner, rows, inner, lengths)
+            look_up_grams(self._inner, rows, inner, lengths, LEAST_LENGTH)
             return inner, lengths
         features = self._seen_from_origin(self._prepared[rows])
         inner = features @ features.transpose(0, 2, 1)
-        centre_grams(inner, lengths)
+        centre_grams(inner, lengths, LEAST_LENGTH)
         return inner, lengths
 
     def _seen_from_origin(self, rows: Array) -> Grams:
@@ -126,38 +123,19 @@ class TableTasks:
         return rows.astype(np.float32, copy=False)
 
 
-def kernel_of(
-    inner: Grams, neighbours: TaskNeighbours | None, n_support: int, settings: Settings, n_classes: int
-) -> Grams:
-    """Kernel matrices of tasks whose rows have these inner products, their ``neighbours`` averaged in where given."""
-    if callable(settings.kernel):
-        return inner
-    if neighbours is not None:
-        from marginshot.batch.neighbours_compiled import smooth_grams  # imports numba
-
-        smooth, weight = np.empty_like(inner), neighbour_weight(n_support, n_classes)
-        smooth_grams(inner, neighbours.nearest, neighbours.counts, weight, smooth)
-        inner = smooth
-    squares = np.einsum("tii->ti", inner)
-    return KernelFunction.fitted(settings, inner)(inner, squares, squares).astype(np.float32, copy=False)
-
-
-def _learn_from_labels(
-    inner: Grams, lengths: Grams, labels: NDArray[np.int64], transformer: CentreAndNormalise
-) -> tuple[Grams, Grams]:
-    """What a transformer does beyond centring and scaling, done to the inner products of centred unit rows."""
-    if not isinstance(transformer, DiscriminantTransform):
-        return inner, lengths
-    return shrink_within_classes(inner, lengths, labels, int(labels.max()) + 1)
-
-
 def _transformed_rows(support: Array, query: Array, labels: NDArray[np.int64], transformer: Any) -> Array:
     rows = np.concatenate((support, query), axis=1)
     if transformer is None:
         return rows
     codes = np.full(rows.shape[:2], -1)
     codes[:, : labels.shape[1]] = labels
-    return np.stack([fit_rows(clone(transformer), task, known)[0] for task, known in zip(rows, codes, strict=True)])
+    return np.stack([_fit_transform(clone(transformer), task, known) for task, known in zip(rows, codes, strict=True)])
+
+
+def _fit_transform(transformer: Any, task: Array, codes: NDArray[np.int64]) -> Array:
+    if isinstance(transformer, CentreAndNormalise):
+        return transformer.fit_unit_rows(task, codes)[0]
+    return np.asarray(transformer.fit_transform(task))
 
 
 def _unit_inner_products(support: Array, query: Array) -> tuple[Grams, Grams]:

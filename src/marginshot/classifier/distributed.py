@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 
 from marginshot._lib.files import atomic_path
 from marginshot._lib.threads import one_blas_thread
+from marginshot.classifier.predictor import Predictor
 from marginshot.data.labels import Labelled, encode_labels, unlabelled_rows
 from marginshot.data.rows import Rows, Work, add, strips
-from marginshot.model.calibration import probabilities_of
+from marginshot.model.calibration import Calibration
 from marginshot.model.transforms import widened
 
 if TYPE_CHECKING:
@@ -89,15 +90,15 @@ class DaskRows:
         nothing = np.empty((0, self.shape[1]), dtype=self.dtype)
         return np.concatenate([nothing, *dask.compute(*parts)])
 
-    def label(self, estimator: Classifier, known: Labelled) -> tuple[Any, Any]:
+    def label(self, predictor: Predictor, calibration: Calibration, known: Labelled) -> tuple[Any, Any]:
         """Lazy Dask arrays (n_rows,) of labels and (n_rows, C) of probabilities, each block where its rows are."""
-        model, given = delayed(_slim(estimator), traverse=False), delayed(known, traverse=False)
+        model, given = delayed((predictor, calibration), traverse=False), delayed(known, traverse=False)
         labels, distributions = [], []
         for start, block in self._numbered():
             n_rows = self._length(start)
             answer = _label(model, given, start, block)
             labels.append(da.from_delayed(answer[0], (n_rows,), known.classes.dtype))
-            distributions.append(da.from_delayed(answer[1], (n_rows, len(known.classes)), np.float32))
+            distributions.append(da.from_delayed(answer[1], (n_rows, len(known.classes)), np.float64))
         return da.concatenate(labels), da.concatenate(distributions)
 
     def read_labels(self, y: Any) -> Labelled:
@@ -164,7 +165,7 @@ def map_rows(estimator: Classifier, method: str, X: Any) -> Any:
 def _slim(estimator: Classifier) -> Classifier:
     """A copy that predicts, without anything of the size of the rows."""
     model = copy.copy(estimator)
-    for name in ("transduction_", "label_distributions_"):
+    for name in ("transduction_", "_distributions", "_fitted_on"):
         model.__dict__.pop(name, None)
     model.callback = None
     return model
@@ -197,16 +198,19 @@ def _labelled(start: int, block: NDArray[Any]) -> tuple[NDArray[np.int64], NDArr
 
 
 @delayed(nout=2)
-def _label(model: Any, known: Labelled, start: int, block: Rows) -> tuple[NDArray[Any], NDArray[np.float32]]:
+def _label(
+    model: tuple[Predictor, Calibration], known: Labelled, start: int, block: Rows
+) -> tuple[NDArray[Any], Array]:
     block = np.asarray(block)
+    predictor, calibration = model
     codes = np.empty(len(block), dtype=np.int64)
-    distributions = np.empty((len(block), len(known.classes)), dtype=np.float32)
+    distributions = np.empty((len(block), len(known.classes)))
     with one_blas_thread():
         for first, strip in strips(block):
             part = slice(first, first + len(strip))
-            scores = model._scores_of(*model._transformed(widened(strip)))
+            scores = predictor.scores(widened(strip))
             codes[part] = scores.argmax(axis=1)
-            distributions[part] = probabilities_of(model.calibration, scores)
+            distributions[part] = calibration.probabilities(scores)
     low, high = np.searchsorted(known.index, (start, start + len(block)))
     rows, labels = known.index[low:high] - start, known.labels[low:high]
     codes[rows] = labels
@@ -215,7 +219,7 @@ def _label(model: Any, known: Labelled, start: int, block: Rows) -> tuple[NDArra
 
 
 @delayed
-def _write_part(path: Path, start: int, labels: NDArray[Any], distributions: NDArray[np.float32]) -> Path:
+def _write_part(path: Path, start: int, labels: NDArray[Any], distributions: Array) -> Path:
     import pyarrow as pa
     import pyarrow.parquet as pq
 

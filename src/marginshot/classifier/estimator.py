@@ -3,32 +3,44 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable
-from functools import partial
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from marginshot.classifier import large, persistence
+from marginshot._lib.threads import limit_threads
+from marginshot._lib.warn import warn_user
+from marginshot.classifier import persistence
+from marginshot.classifier.large import SOLVERS, LargeTask, chooses_primal
+from marginshot.classifier.model_selection import labelled_accuracy
+from marginshot.classifier.passes import column_sums
+from marginshot.classifier.pipeline import Solution, solve
+from marginshot.classifier.predictor import Predictor
 from marginshot.classifier.progress import FitMonitor, warn_interrupted
-from marginshot.classifier.settings import PAPER_LAMBDA2, PRESETS, Settings
-from marginshot.data.rows import ArrayRows
-from marginshot.model.calibration import Calibration, probabilities_of
-from marginshot.model.graph import spread_labels
-from marginshot.model.kernels import KernelFunction, call_kernel
-from marginshot.model.margin import MarginLoss, one_vs_rest
-from marginshot.model.named_transforms import fit_rows, make_transform
-from marginshot.model.neighbours import NeighbourSmoothing, check_neighbours
-from marginshot.model.shares import offsets, starting_prior
-from marginshot.model.subsets import sample_rows
-from marginshot.model.task_mixture import find_mixture, keeps_lengths, needs_mixture
-from marginshot.model.transforms import transform_rows
-from marginshot.solvers.continuation import Path, follow_path, stage_tolerances
+from marginshot.classifier.settings import (
+    PAPER_LAMBDA2,
+    CalibrationOption,
+    KernelOption,
+    Lambda2Option,
+    PresetOption,
+    PriorOption,
+    Settings,
+    check_count,
+    preset_parameters,
+)
+from marginshot.classifier.small import SmallTask
+from marginshot.classifier.sources import lazy_on_dask, open_table, read_labels, read_weights
+from marginshot.classifier.task import Problem
+from marginshot.classifier.transduction import Transduction, distributions_of
+from marginshot.data.rows import map_blocks
+from marginshot.model.named_transforms import check_neighbours, make_transform
+from marginshot.model.shares import starting_prior
+from marginshot.model.transforms import widened
+from marginshot.solvers.continuation import Path, stage_tolerances
 
 Array = NDArray[np.float64]
 
@@ -97,6 +109,11 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         with "rbf" and "poly", which the primal approximates by scikit-learn's Nystroem.
     n_landmarks : int, default=500
         Rows the approximation compares with; only for "rbf" and "poly" in the primal.
+    random_state : int, default=0
+        Seed of the samples of rows by which a large task is judged, and of the landmarks. A task of a few hundred rows
+        is used whole.
+    n_jobs : int or None, default=None
+        Threads of a large task and of BLAS; None means as many as BLAS is set to use, −1 all cores.
     verbose : int, default=0
         1 writes a line to standard error at each stage and every few seconds, 2 at each iteration.
     callback : callable or None, default=None
@@ -109,14 +126,14 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
     transduction_ : ndarray of shape (n_rows,)
         A label for every row of `fit`; given labels never change.
     label_distributions_ : ndarray of shape (n_rows, n_classes)
-        Probabilities behind ``transduction_``; certainty for the given labels. Single precision in the primal, and left
-        out where it would be larger than 256 MB and a tenth of X.
-    dual_coef_ : ndarray of shape (n_classes, n_rows)
+        Probabilities behind ``transduction_``; certainty for the given labels. Where it would be larger than 256 MB and
+        a tenth of X it is not kept, and X is read again when it is asked for.
+    planes_ : ndarray of shape (n_classes, n_features)
+        The planes of f in transformed feature space; linear kernel only. With ``offsets_`` they give `margins`.
+    offsets_ : ndarray of shape (n_classes,)
+        The constant part 2π − 1 of f.
+    alphas_ : ndarray of shape (n_classes, n_rows)
         α of each class, where the kernel matrix was used; over the landmarks with an approximated kernel.
-    coef_ : ndarray of shape (n_classes, n_features)
-        The planes in transformed feature space; linear kernel only.
-    intercept_ : ndarray of shape (n_classes,)
-        The offsets 2π − 1.
     prior_ : ndarray of shape (n_classes,)
     objective_ : ndarray of shape (n_classes, n_stages)
         Value of the objective at the end of each stage.
@@ -141,21 +158,23 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         self,
         *,
         lambda1: float = 0.04,
-        lambda2: Any = PAPER_LAMBDA2,
+        lambda2: Lambda2Option = PAPER_LAMBDA2,
         gamma1: float = 20.0,
         gamma2: float = 2.0,
-        prior: Any = "uniform",
-        kernel: Any = "linear",
-        gamma: Any = "scale",
+        prior: PriorOption = "uniform",
+        kernel: KernelOption = "linear",
+        gamma: Literal["scale"] | float = "scale",
         degree: int = 3,
         coef0: float = 1.0,
         n_neighbors: int = 0,
-        calibration: str = "platt",
-        feature_transform: Any = "cl2n",
+        calibration: CalibrationOption = "platt",
+        feature_transform: Literal["cl2n", "power", "discriminant"] | Any | None = "cl2n",
         tol: float = 3e-4,
         max_iter: int = 500,
-        solver: str = "auto",
+        solver: Literal["auto", "dual", "primal"] = "auto",
         n_landmarks: int = 500,
+        random_state: int = 0,
+        n_jobs: int | None = None,
         verbose: int = 0,
         callback: Any = None,
     ) -> None:
@@ -175,10 +194,12 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         self.max_iter = max_iter
         self.solver = solver
         self.n_landmarks = n_landmarks
+        self.random_state = random_state
+        self.n_jobs = n_jobs
         self.verbose = verbose
         self.callback = callback
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Solve for the planes of all classes on labelled and unlabelled rows together.
 
         Parameters
@@ -188,197 +209,148 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
             `marginshot.data.rows.ParquetRows` and a Dask array of row blocks are read block by block.
         y : array of shape (n_rows,)
             Labels; −1 where unknown (among strings also None, NaN or "").
+        sample_weight : array of shape (n_rows,), optional
+            What each labelled row counts for, beside the others of its class; 1 by default. Those of unlabelled rows
+            are not read.
         """
         settings = self._settings()
-        large.check_options(self)
+        self._check_options()
         self._forget()
-        source = self._open(X, reset=True)
-        known = large.read_labels(source, y)
-        settings = settings.for_task(len(known.classes), source.shape[0] - len(known.index))
-        starting_prior(self.prior, len(known.classes))
-        if large.chooses_primal(self, source, len(known.classes)):
-            large.fit(self, source, known, settings)
-            return self
-        X = self._check(X, reset=True)
-        self.classes_ = known.classes
-        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
-            raise ValueError(f'X must be a square kernel matrix with kernel="precomputed"; got shape {X.shape}.')
-        self._transformer = None if self.kernel == "precomputed" else make_transform(self.feature_transform)
-        check_neighbours(settings, self._transformer)
-        codes = known.codes(len(X))
-        rows, lengths = fit_rows(self._transformer, X, codes)
-        self._smoothing = NeighbourSmoothing.of_task(self.n_neighbors, len(rows), known)
-        if self._smoothing is not None:
-            rows = self._smoothing.fit_transform(rows)
-        self._graph, hints = spread_labels(self._smoothing, known.index, known.labels, len(self.classes_), settings)
-        self._kernel_function = None
-        if self.kernel in ("rbf", "poly"):
-            self._kernel_function = KernelFunction.fitted(settings, rows @ rows.T)
-        averaged = None
-        if self._smoothing is not None and keeps_lengths(settings, len(self.classes_)):
-            averaged = partial(self._smoothing.average, lengths=lengths)
-        score_coef = self._solve(self._kernel_matrix(rows, rows), codes, settings, hints, averaged)
-        self.solver_ = "dual"
-        # What a new row is compared with: the planes if there are any, else the rows of the expansion.
-        self._rows = None if self.kernel in ("linear", "precomputed") else rows
-        self._score_coef: Array = rows.T @ score_coef if self.kernel == "linear" else score_coef
-        if self.kernel == "linear":
-            self.coef_ = self.dual_coef_ @ rows
+        with limit_threads(self.n_jobs):
+            task = self._open_task(X, y, sample_weight, settings)
+            solution = solve(task, task.settings, starting_prior(self.prior, task.n_classes))
+            self._learn(task, solution)
         return self
+
+    def _open_task(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, settings: Settings
+    ) -> SmallTask | LargeTask:
+        """The task that the user's rows and labels make, small or large."""
+        table = open_table(self, X, reset=True)
+        known = read_labels(table, y)
+        n_rows, n_classes = table.shape[0], len(known.classes)
+        settings = settings.for_task(n_classes, n_rows - len(known.index))
+        starting_prior(self.prior, n_classes)
+        is_large = chooses_primal(self.solver, settings, table, self.feature_transform, n_classes)
+        takes_rows = settings.kernel_function.takes_rows
+        if not takes_rows and n_rows != table.shape[1]:
+            raise ValueError(f'X must be a square kernel matrix with kernel="precomputed"; got shape {table.shape}.')
+        transformer = make_transform(self.feature_transform) if takes_rows else None
+        check_neighbours(settings.n_neighbors, transformer)
+        problem = Problem(
+            table=table,
+            known=known,
+            weights=read_weights(sample_weight, known, n_rows),
+            transformer=transformer,
+            settings=settings,
+            monitor=FitMonitor(self.verbose, self.callback, settings.stages, n_classes),
+            n_landmarks=self.n_landmarks,
+            seed=self.random_state,
+        )
+        return LargeTask(problem) if is_large else SmallTask(problem)
+
+    def _learn(self, task: SmallTask | LargeTask, solution: Solution) -> None:
+        """Set every learned attribute. Ctrl-C in the last step leaves the planes without transduction."""
+        path, settings = task.path, task.settings
+        predictor = task.predictor(solution)
+        self.classes_, self.prior_ = task.known.classes, solution.shares
+        self.objective_, self.n_iter_ = path.objective, path.n_iter.sum(axis=1)
+        self.solver_ = "dual" if isinstance(task, SmallTask) else "primal"
+        self._restore(predictor)
+        if isinstance(task, SmallTask):
+            self.alphas_ = task.alphas()
+        if path.interrupted:
+            warn_interrupted(settings.stages, path.objective.shape[1])
+        else:
+            self._warn_unconverged(path, settings)
+        transduction = Transduction.of_task(task, predictor, settings.answers)
+        self.transduction_, self._distributions = transduction.labels, transduction.distributions
+        if self._distributions is None:
+            self._fitted_on = (task.problem.table, task.known)
+
+    def _restore(self, predictor: Predictor) -> None:
+        """Set what follows from the predictor alone."""
+        self._predictor, self.offsets_ = predictor, predictor.offsets
+        if predictor.kernel.is_linear:
+            self.planes_ = predictor.planes.T
+        else:
+            self.alphas_ = predictor.planes.T
+
+    @property
+    def label_distributions_(self) -> Any:
+        """Probabilities (n_rows, n_classes) of all rows of `fit`; certainty for the given labels."""
+        if not hasattr(self, "transduction_"):
+            raise AttributeError("label_distributions_ belongs to a classifier that was fitted here: call fit first.")
+        if self._distributions is not None:
+            return self._distributions
+        if not hasattr(self, "_fitted_on"):
+            raise AttributeError("label_distributions_ was too large to be pickled; use predict_proba(X).")
+        table, known = self._fitted_on
+        return distributions_of(table, self._predictor, self._settings().answers, known)
+
+    def __getstate__(self) -> Any:
+        state = super().__getstate__()
+        state.pop("_fitted_on", None)  # the user's X does not belong into a pickle
+        return state
 
     def _forget(self) -> None:
         """Drop what an earlier `fit` learned, so that one that fails leaves an unfitted classifier, not a mixed one."""
-        for name in ("_score_coef", "coef_", "dual_coef_", "transduction_", "label_distributions_"):
+        for name in ("_predictor", "planes_", "alphas_", "offsets_", "transduction_", "_distributions", "_fitted_on"):
             self.__dict__.pop(name, None)
 
     def _settings(self) -> Settings:
         parameters = self.get_params(deep=False)
-        for name in ("feature_transform", "solver", "n_landmarks", "verbose", "callback"):
+        names = ("feature_transform", "solver", "n_landmarks", "random_state", "n_jobs", "verbose", "callback")
+        for name in names:
             del parameters[name]
         return Settings(**parameters)
 
-    def _open(self, X: Any, *, reset: bool) -> large.Table:
-        """X as a table of row blocks: as it is where it is large, checked and converted where it is not."""
-        source = large.as_source(X)
-        if source is None:
-            return ArrayRows(self._check(X, reset=reset))
-        validate_data(self, X, reset=reset, skip_check_array=True)
-        return source
+    def _check_options(self) -> None:
+        """Raise ValueError for an option that means nothing."""
+        if self.solver not in SOLVERS:
+            raise ValueError(f"solver must be one of {', '.join(SOLVERS)}; got {self.solver!r}.")
+        check_count("n_landmarks", self.n_landmarks, 2)
+        check_count("random_state", self.random_state, 0)
+        if self.callback is not None and not callable(self.callback):
+            raise ValueError(f"callback must be a callable or None; got {self.callback!r}.")
 
-    def _check(self, X: ArrayLike, *, reset: bool) -> NDArray[np.floating]:
-        # float16 is widened: its sums overflow.
-        return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
-
-    def _kernel_matrix(self, left: NDArray[np.floating], right: NDArray[np.floating] | None) -> Array:
-        """Kernel (a, b) between transformed rows; with "precomputed" ``left`` is that kernel already."""
-        if self.kernel == "precomputed" or right is None:
-            return left.astype(np.float64, copy=False)
-        if callable(self.kernel):
-            return call_kernel(self.kernel, left, right)
-        inner = (left @ right.T).astype(np.float64)
-        if self._kernel_function is None:
-            return inner
-        squares = [np.einsum("ij,ij->i", rows, rows) for rows in (left, right)]
-        return self._kernel_function(inner, *squares).astype(np.float64, copy=False)
-
-    def _solve(
-        self,
-        gram: Array,
-        codes: NDArray[np.int64],
-        settings: Settings,
-        hints: Array | None,
-        averaged: Callable[[NDArray[np.int64]], NDArray[np.floating]] | None,
-    ) -> Array:
-        """Set what is learned from the kernel matrix (n_rows, n_rows) and the class indices (n_rows,).
-
-        ``hints`` (n_rows, n_classes) are the logits of the graph of neighbours, where there is one; ``averaged`` gives
-        rows by their numbers for `find_mixture`.
-
-        Returns the coefficients of the scores over the rows, (n_rows, n_classes).
-        """
-        support, query = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
-        order = np.concatenate((support, query))
-        ordered = gram[np.ix_(order, order)]
-        labels = codes[support]
-        hints = np.zeros((len(gram), len(self.classes_))) if hints is None else hints[order]
-        shares = starting_prior(self.prior, len(self.classes_))
-        mixture = None
-        if needs_mixture(settings):
-            positions, queries = sample_rows(np.arange(len(support)), labels, len(ordered))
-            chosen = np.concatenate((positions, queries))
-            mixture = find_mixture(
-                ordered[np.ix_(chosen, chosen)],
-                labels[positions],
-                shares,
-                settings,
-                hints[queries],
-                None if averaged is None else averaged(order[chosen]),
-                len(query),
-            )
-            mixture = mixture.over_rows(chosen, len(ordered))
-            shares = mixture.shares
-        monitor = FitMonitor(self.verbose, self.callback, settings.stages, len(self.classes_))
-        path = _follow(ordered, labels, offsets(self.prior, shares), settings, monitor)
-        graph_weight = 0.0 if self._graph is None else self._graph.weight
-        calibration = Calibration.fit(self.calibration, path.scores[: len(support)], labels, mixture, graph_weight)
-        score_coef, self._score_intercept = calibration.planes(path.coef, offsets(self.prior, shares), mixture)
-        self._graph_scale = float(calibration.of_graph)
-        scores = ordered @ score_coef + self._score_intercept + self._graph_scale * hints
-        scores[~ordered.any(axis=1)] = 0.0
-        probabilities = probabilities_of(self.calibration, scores)
-        if path.interrupted:
-            warn_interrupted(settings.stages, path.objective.shape[1], stacklevel=3)
-        else:
-            self._warn_unconverged(path, settings)
-        self.prior_, self.intercept_ = shares, offsets(self.prior, shares)
-        self.dual_coef_ = np.empty((len(self.classes_), len(gram)))
-        self.dual_coef_[:, order] = path.coef.T
-        self.objective_, self.n_iter_ = path.objective, path.n_iter.sum(axis=1)
-        probabilities[: len(support)] = np.eye(len(self.classes_))[labels]
-        self.label_distributions_ = np.empty_like(probabilities)
-        self.label_distributions_[order] = probabilities
-        self.transduction_ = self.classes_[self.label_distributions_.argmax(axis=1)]
-        return score_coef[np.argsort(order)]
-
-    @large.lazy_on_dask
+    @lazy_on_dask
     def margins(self, X: ArrayLike) -> Array:
         """f of each class at each row, (n_rows, n_classes): Eq. (6) plus the offset. Zero is the separating plane."""
-        planes = self.coef_ if self.kernel == "linear" else self.dual_coef_
+        return self._map(X, self._predictor.margins)
 
-        def margins_of(block: NDArray[np.floating]) -> Array:
-            rows, _ = self._transformed(block)
-            return np.asarray(self._kernel_features(rows) @ planes.T + self.intercept_)
-
-        return large.map_blocks(self._open(X, reset=False), margins_of, len(self.classes_))
-
-    def _transformed(self, block: NDArray[np.floating]) -> tuple[NDArray[np.floating], Array | float]:
-        """Checked rows (n, D), transformed and smoothed as those of `fit` were, and the graph's logits (n, N)."""
-        rows = block if self._transformer is None else transform_rows(self._transformer, block)
-        if self._smoothing is None:
-            return rows, 0.0
-        around = self._smoothing.look_around(rows)
-        hints = 0.0 if self._graph is None else self._graph.logits(self._smoothing.rows, rows, around)
-        return self._smoothing.transform(rows, around), hints
-
-    def _kernel_features(self, rows: NDArray[np.floating]) -> NDArray[np.floating]:
-        """What the planes are multiplied with: transformed rows, or their kernel with the rows of the expansion."""
-        return rows if self.kernel == "linear" else self._kernel_matrix(rows, self._rows)
-
-    def _scores_of(self, rows: NDArray[np.floating], hints: Array | float) -> Array:
-        """Calibrated scores (n, n_classes) of transformed rows; zero for every class where nothing speaks for any."""
-        features = self._kernel_features(rows)
-        scores: Array = features @ self._score_coef + self._score_intercept + self._graph_scale * hints
-        scores[~features.any(axis=1)] = 0.0
-        return scores
-
-    def _scores(self, X: ArrayLike) -> Array:
-        """The same for new rows, block by block."""
-        source = self._open(X, reset=False)
-        return large.map_blocks(source, lambda block: self._scores_of(*self._transformed(block)), len(self.classes_))
-
-    @large.lazy_on_dask
+    @lazy_on_dask
     def decision_function(self, X: ArrayLike) -> Array:
         """Calibrated scores (n_rows, n_classes), of which the largest is the answer; with two classes (n_rows,).
 
         Under Platt scaling they are the log-odds A_c f_c + B_c, else logits; of two classes they are those of the
         second, above zero where it is the answer. The bare f_c are given by `margins`.
         """
-        scores = self._scores(X)
-        if len(self.classes_) != 2:
-            return scores
-        difference: Array = scores[:, 1] - scores[:, 0]
-        # Platt's log-odds of two classes mirror each other; logits are only told by their difference.
-        return 0.5 * difference if self.calibration == "platt" else difference
+        scores = self._map(X, self._predictor.scores)
+        return self._settings().answers.of_two(scores) if len(self.classes_) == 2 else scores
 
-    @large.lazy_on_dask
+    @lazy_on_dask
     def predict_proba(self, X: ArrayLike) -> Array:
         """Probability of each class at each row, (n_rows, n_classes)."""
-        return probabilities_of(self.calibration, self._scores(X))
+        return self._settings().answers.probabilities(self._map(X, self._predictor.scores))
 
-    @large.lazy_on_dask
+    @lazy_on_dask
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Class of each row, (n_rows,), by the fitted planes, whatever the other rows are."""
-        return np.asarray(self.classes_[self._scores(X).argmax(axis=1)])
+        return np.asarray(self.classes_[self._map(X, self._predictor.scores).argmax(axis=1)])
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Accuracy of `predict` on the labelled rows of ``X`` (n_rows, n_features); ``y`` marks gaps as in `fit`."""
+        return labelled_accuracy(self, X, y, sample_weight)
+
+    def _map(self, X: Any, of_rows: Callable[[NDArray[np.floating]], Array]) -> Array:
+        """What ``of_rows`` makes of checked rows, block by block, (n_rows, n_classes)."""
+        table = open_table(self, X, reset=False)
+        values = np.empty((table.shape[0], len(self.classes_)))
+        with limit_threads(self.n_jobs):
+            table.accumulate(column_sums)  # raises where X is not finite
+            map_blocks(table, lambda strip: of_rows(widened(strip)), values)
+        return values
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write planes, mean, classes and settings to an ``.npz`` file without pickle, for `load`."""
@@ -386,7 +358,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         persistence.save(self, path)
 
     @classmethod
-    def from_preset(cls, preset: str, **parameters: Any) -> Self:
+    def from_preset(cls, preset: PresetOption, **parameters: Any) -> Self:
         """An unfitted classifier with the parameters of a preset, "paper" or "auto", and any others given here.
 
         Examples
@@ -397,9 +369,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
                                         lambda2='auto', n_neighbors=8,
                                         prior='estimate')
         """
-        if preset not in PRESETS:
-            raise ValueError(f"preset must be one of {', '.join(PRESETS)}; got {preset!r}.")
-        return cls(**(PRESETS[preset] | parameters))
+        return cls(**(preset_parameters(preset) | parameters))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -407,11 +377,11 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         return persistence.load(cls, path)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_score_coef")
+        return hasattr(self, "_predictor")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
         return tags
 
     def _warn_unconverged(self, path: Path, settings: Settings) -> None:
@@ -420,28 +390,9 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         if len(missed):
             c, stage = missed[0]
             others = f" Nor did {len(missed) - 1} other stages of {path.gradient_norm.size}." if len(missed) > 1 else ""
-            warnings.warn(
+            warn_user(
                 f"Class {self.classes_[c]} did not converge at lambda2={settings.stages[stage]:g}: gradient norm "
                 f"{path.gradient_norm[c, stage]:.2g} > {tolerances[stage]:g} after {path.n_iter[c, stage]} iterations."
                 f"{others} Raise max_iter (now {settings.max_iter}) or tol.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
-
-
-def _follow(
-    gram: Array, labels: NDArray[np.int64], class_offsets: Array, settings: Settings, monitor: FitMonitor | None = None
-) -> Path:
-    """The λ2 sequence on a kernel matrix with the support rows first."""
-    signs, weights = one_vs_rest(labels, len(class_offsets))
-    return follow_path(
-        gram,
-        lambda lambda2: MarginLoss(signs, weights, settings.gamma1, settings.gamma2, lambda2),
-        settings.stages,
-        n_support=len(labels),
-        offsets=class_offsets,
-        lambda1=settings.lambda1,
-        tol=settings.tol,
-        max_iter=settings.max_iter,
-        on_iteration=monitor,
-    )

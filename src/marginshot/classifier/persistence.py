@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot._lib.files import DAMAGED_ARCHIVE, atomic_path
+from marginshot._lib.files import atomic_path
+from marginshot._lib.reading import read_npz, reading
+from marginshot.classifier.predictor import Predictor
 from marginshot.model.graph import LabelGraph
-from marginshot.model.kernels import KernelFunction
 from marginshot.model.named_transforms import make_transform
-from marginshot.model.neighbours import restore_smoothing
+from marginshot.model.neighbours import NeighbourSmoothing, restore_smoothing
 from marginshot.model.transforms import CentreAndNormalise
 
 if TYPE_CHECKING:
@@ -22,11 +24,11 @@ if TYPE_CHECKING:
 
 Estimator = TypeVar("Estimator", bound="TransductiveMaxMarginClassifier")
 
-FORMAT = "marginshot-classifier-5"
+FORMAT = "marginshot-classifier-6"
 
 
 def save(estimator: TransductiveMaxMarginClassifier, path: str | os.PathLike[str]) -> None:
-    """Write what `predict` needs: planes (or rows and dual coefficients), mean, calibration, settings."""
+    """Write what `predict` needs: the predictor, classes and settings."""
     settings = estimator.get_params(deep=False)
     if callable(settings["kernel"]):
         raise ValueError(
@@ -42,7 +44,7 @@ def save(estimator: TransductiveMaxMarginClassifier, path: str | os.PathLike[str
         if settings[name] is not None and not isinstance(settings[name], str):
             settings[name] = np.asarray(settings[name], dtype=float).tolist()
     header = {"format": FORMAT, "settings": settings, "n_features_in": estimator.n_features_in_}
-    with atomic_path(path) as temporary, temporary.open("wb") as file:
+    with atomic_path(path, private=True) as temporary, temporary.open("wb") as file:
         np.savez(file, header=np.array(json.dumps(header, default=_plain)), **_arrays(estimator))
 
 
@@ -52,33 +54,31 @@ def _plain(value: Any) -> Any:
 
 
 def _arrays(estimator: TransductiveMaxMarginClassifier) -> dict[str, Any]:
+    predictor = estimator._predictor
     arrays: dict[str, Any] = {
         "classes": estimator.classes_,
         "prior": estimator.prior_,
-        "intercept": estimator.intercept_,
-        "score_coef": estimator._score_coef,
-        "score_intercept": estimator._score_intercept,
-        "graph_scale": np.array(estimator._graph_scale),
+        "planes": predictor.planes,
+        "offsets": predictor.offsets,
+        "score_coef": predictor.score_coef,
+        "score_intercept": predictor.score_intercept,
+        "graph_scale": np.array(predictor.graph_scale),
     }
-    if estimator.kernel == "linear":
-        arrays["coef"] = estimator.coef_
-    else:
-        arrays["dual_coef"] = estimator.dual_coef_
-    if estimator._kernel_function is not None:
-        arrays["rows"] = estimator._rows
-        arrays["gamma"] = np.asarray(estimator._kernel_function.gamma)
-    if isinstance(estimator._transformer, CentreAndNormalise):
-        for name in estimator._transformer.learned:
-            arrays[f"transform_{name}"] = getattr(estimator._transformer, name)
-    if estimator._smoothing is not None:
-        arrays["neighbour_weight"] = np.array(estimator._smoothing.weight)
-        arrays["neighbour_rows"] = estimator._smoothing.rows
-        arrays["neighbours"] = estimator._smoothing.neighbours
-        arrays["neighbour_mean"] = estimator._smoothing.finish.mean_
-    if estimator._graph is not None:
-        arrays["graph_reached"] = estimator._graph.reached
-        arrays["graph_degrees"] = estimator._graph.degrees
-        arrays["graph_numbers"] = np.array([estimator._graph.width, estimator._graph.weight])
+    if predictor.expansion is not None:
+        arrays["expansion"] = predictor.expansion
+        arrays["gamma"] = np.asarray(predictor.kernel.gamma)
+    if isinstance(predictor.transformer, CentreAndNormalise):
+        for name in predictor.transformer.learned:
+            arrays[f"transform_{name}"] = getattr(predictor.transformer, name)
+    if predictor.smoothing is not None:
+        arrays["neighbour_weight"] = np.array(predictor.smoothing.weight)
+        arrays["neighbour_rows"] = predictor.smoothing.rows
+        arrays["neighbours"] = predictor.smoothing.neighbours
+        arrays["neighbour_mean"] = predictor.smoothing.finish.mean_
+    if predictor.graph is not None:
+        arrays["graph_reached"] = predictor.graph.reached
+        arrays["graph_degrees"] = predictor.graph.degrees
+        arrays["graph_numbers"] = np.array([predictor.graph.width, predictor.graph.weight])
     if hasattr(estimator, "feature_names_in_"):
         arrays["feature_names"] = np.array([str(name) for name in estimator.feature_names_in_])
     return arrays
@@ -88,14 +88,12 @@ def load(cls: type[Estimator], path: str | os.PathLike[str]) -> Estimator:
     """The estimator `save` wrote to ``path``."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"There is no saved classifier at {os.fspath(path)!r}.")
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+    what = "a classifier saved by marginshot"
+    arrays = read_npz(Path(path), what)
+    with reading(path, what):
         header = json.loads(str(arrays.pop("header")))
         assert_format(header, FORMAT)
-    except (ValueError, KeyError, OSError, *DAMAGED_ARCHIVE) as error:
-        raise ValueError(f"{os.fspath(path)!r} is not a classifier saved by marginshot: {error}") from error
-    return _restore(cls(**header["settings"]), header, arrays)
+        return _restore(cls(**header["settings"]), header, arrays)
 
 
 def assert_format(header: Any, wanted: str) -> None:
@@ -108,37 +106,49 @@ def assert_format(header: Any, wanted: str) -> None:
 def _restore(estimator: Estimator, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Estimator:
     estimator.n_features_in_ = header["n_features_in"]
     estimator.classes_, estimator.prior_ = arrays["classes"], arrays["prior"]
-    estimator.intercept_ = arrays["intercept"]
-    estimator._score_coef, estimator._score_intercept = arrays["score_coef"], arrays["score_intercept"]
-    estimator._graph_scale = float(arrays["graph_scale"])
-    estimator._rows = arrays.get("rows")
-    estimator._kernel_function = None
-    if estimator.kernel == "linear":
-        estimator.coef_ = arrays["coef"]
-    else:
-        estimator.dual_coef_ = arrays["dual_coef"]
-    if "gamma" in arrays:
-        estimator._kernel_function = KernelFunction(
-            estimator.kernel, arrays["gamma"], estimator.degree, estimator.coef0
+    kernel = estimator._settings().kernel_function
+    estimator._restore(
+        Predictor(
+            transformer=_restore_transformer(estimator.feature_transform, arrays),
+            smoothing=_restore_smoothing(estimator.n_neighbors, arrays),
+            graph=_restore_graph(arrays),
+            kernel=replace(kernel, gamma=arrays["gamma"]) if "gamma" in arrays else kernel,
+            expansion=arrays.get("expansion"),
+            planes=arrays["planes"],
+            offsets=arrays["offsets"],
+            score_coef=arrays["score_coef"],
+            score_intercept=arrays["score_intercept"],
+            graph_scale=float(arrays["graph_scale"]),
         )
-    estimator._transformer = None
-    if "transform_mean_" in arrays:
-        estimator._transformer = make_transform(estimator.feature_transform)
-        for name in estimator._transformer.learned:
-            setattr(estimator._transformer, name, arrays[f"transform_{name}"])
-    estimator._smoothing = None
-    if "neighbour_rows" in arrays:
-        estimator._smoothing = restore_smoothing(
-            estimator.n_neighbors,
-            float(arrays["neighbour_weight"]),
-            arrays["neighbour_rows"],
-            arrays["neighbours"],
-            arrays["neighbour_mean"],
-        )
-    estimator._graph = None
-    if "graph_reached" in arrays:
-        width, weight = arrays["graph_numbers"].tolist()
-        estimator._graph = LabelGraph(arrays["graph_reached"], arrays["graph_degrees"], width, weight)
+    )
     if "feature_names" in arrays:
         estimator.feature_names_in_ = arrays["feature_names"].astype(object)
     return estimator
+
+
+def _restore_transformer(name: Any, arrays: dict[str, NDArray[Any]]) -> Any:
+    if "transform_mean_" not in arrays:
+        return None
+    transformer = make_transform(name)
+    for attribute in transformer.learned:
+        setattr(transformer, attribute, arrays[f"transform_{attribute}"])
+    return transformer
+
+
+def _restore_smoothing(n_neighbors: int, arrays: dict[str, NDArray[Any]]) -> NeighbourSmoothing | None:
+    if "neighbour_rows" not in arrays:
+        return None
+    return restore_smoothing(
+        n_neighbors,
+        float(arrays["neighbour_weight"]),
+        arrays["neighbour_rows"],
+        arrays["neighbours"],
+        arrays["neighbour_mean"],
+    )
+
+
+def _restore_graph(arrays: dict[str, NDArray[Any]]) -> LabelGraph | None:
+    if "graph_reached" not in arrays:
+        return None
+    width, weight = arrays["graph_numbers"].tolist()
+    return LabelGraph(arrays["graph_reached"], arrays["graph_degrees"], width, weight)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from marginshot._lib.warn import warn_user
 
 # With verbose=1 a long stage speaks this often, in seconds.
 _PATIENCE = 5.0
@@ -108,11 +109,10 @@ class FitMonitor:
             self._callback(progress)
 
 
-def warn_interrupted(lambda2: Sequence[float], n_complete: int, stacklevel: int) -> None:
+def warn_interrupted(lambda2: Sequence[float], n_complete: int) -> None:
     """Say which stage an interrupted fit has left the estimator in."""
-    warnings.warn(
+    warn_user(
         f"fit was interrupted in stage {n_complete + 1} of {len(lambda2)}; the estimator is usable and holds the end "
         f"of stage {n_complete} (lambda2={lambda2[n_complete - 1]:g}). Fit again for the full sequence.",
         InterruptedFitWarning,
-        stacklevel=stacklevel + 1,
     )

@@ -72,18 +72,19 @@ def follow_line(task: PlaneTask) -> list[Line]:
     import numpy as np
 
     from marginshot import TransductiveMaxMarginClassifier
+    from marginshot.classifier.settings import PAPER_LAMBDA2
     from marginshot.reporting.plane import Line
 
     X = np.concatenate([task.support, task.query])
     y = np.concatenate([task.support_labels, np.full(len(task.query), -1)])
-    sequence = TransductiveMaxMarginClassifier().lambda2
+    sequence = PAPER_LAMBDA2
     lines = []
     for stage in range(len(sequence)):
         # In the plane as it is, not centred and scaled to unit length: otherwise all points would lie on a circle.
         classifier = TransductiveMaxMarginClassifier(lambda2=tuple(sequence[: stage + 1]), feature_transform=None)
         classifier.fit(X, y)
-        normal = classifier.coef_[1] - classifier.coef_[0]
-        offset = float(classifier.intercept_[1] - classifier.intercept_[0])
+        normal = classifier.planes_[1] - classifier.planes_[0]
+        offset = float(classifier.offsets_[1] - classifier.offsets_[0])
         # Halved, so that the two planes of a 2-way task, mirror images of each other, give back the one.
         lines.append(Line(normal=normal / 2, offset=offset / 2, lambda2=float(sequence[stage])))
     return lines

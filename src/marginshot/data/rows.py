@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,24 @@ BLOCK_BYTES = 8 * 2**20
 STRIP_BYTES = 3 * 2**19
 
 _EMBEDDING = "embedding"  # the column `FeatureBank.save` writes
+
+
+class Table(Protocol):
+    """Rows that are read in blocks, wherever they lie."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and features."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Floating-point type of the blocks."""
+
+    def accumulate(self, work: Work) -> tuple[Array, ...]:
+        """Sums of what ``work`` returns, over all blocks, in the order of the rows."""
+
+    def take(self, index: NDArray[np.int64]) -> Rows:
+        """Rows ``index``, which are sorted."""
 
 
 class ArrayRows:
@@ -163,6 +181,17 @@ def strips(block: Rows, n_bytes: int = STRIP_BYTES) -> Iterator[tuple[int, Rows]
     size = _rows_within(n_bytes, block.shape[1], block.dtype)
     for start in range(0, len(block), size):
         yield start, block[start : start + size]
+
+
+def map_blocks(source: Table, of_rows: Callable[[Rows], Rows], values: Rows) -> None:
+    """Write into ``values`` (n_rows, n_columns) what ``of_rows`` makes of the rows of each block."""
+
+    def work(start: int, block: Rows) -> tuple[Array, ...]:
+        for first, strip in strips(block):
+            values[start + first : start + first + len(strip)] = of_rows(strip)
+        return ()
+
+    source.accumulate(work)
 
 
 def _rows_within(n_bytes: int, n_features: int, dtype: np.dtype[Any]) -> int:

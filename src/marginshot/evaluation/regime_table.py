@@ -9,12 +9,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from marginshot import __version__
 from marginshot._lib.files import atomic_path
 from marginshot._lib.names import safe_cell
 from marginshot._lib.reading import DamagedFileError, read_json, reading
@@ -114,7 +114,7 @@ class RegimeTable:
     left_out: tuple[LeftOut, ...] = ()
     command: str = ""
     complete: bool = False
-    version: str = field(default_factory=lambda: version("marginshot"))
+    version: str = __version__
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     machine: Mapping[str, str] = field(default_factory=lambda: describe_machine())
 

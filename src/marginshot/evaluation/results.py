@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marginshot import __version__
 from marginshot._lib.files import atomic_path
 from marginshot._lib.reading import DamagedFileError, read_json, read_npz, reading
 
@@ -145,7 +146,7 @@ class Evaluation:
     results: tuple[MethodResult, ...]
     command: str = ""
     complete: bool = True
-    version: str = field(default_factory=lambda: version("marginshot"))
+    version: str = __version__
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     machine: Mapping[str, str] = field(default_factory=lambda: describe_machine())
 

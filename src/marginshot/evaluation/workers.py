@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from marginshot.batch.solve import seconds_compiling
+from marginshot.batch.task import seconds_compiling
 from marginshot.data.sampler import TaskBatch, TaskSampler
 from marginshot.evaluation.statistics import N_BINS, count_reliability
 

@@ -16,7 +16,7 @@ from scipy.special import stdtrit
 
 from marginshot.labelling.sketch import sketch
 from marginshot.model.neighbour_search import nearest_of_each, search_is_fast
-from marginshot.model.neighbours import mean_of_rows
+from marginshot.model.primitives import average
 from marginshot.model.transforms import l2_normalize
 
 Array = NDArray[np.float32]  # half the time of float64, and cosines need no more
@@ -146,7 +146,7 @@ def _averaged_with_neighbours(rows: Array) -> Array:
     n_neighbors = min(N_NEIGHBORS, len(rows) - 1)
     if n_neighbors == 0 or not search_is_fast(len(rows)):
         return rows
-    return l2_normalize(rows + mean_of_rows(rows, nearest_of_each(sketch(rows), n_neighbors)))
+    return l2_normalize(average(rows, rows, nearest_of_each(sketch(rows), n_neighbors), 0.5))
 
 
 def _unit_rows(X: NDArray[np.floating], mean: Array) -> Array:

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from marginshot.labelling.sketch import sketch
 from marginshot.model.neighbour_search import nearest_of_each, search_is_fast
-from marginshot.model.neighbours import mean_of_rows
+from marginshot.model.primitives import average
 from marginshot.model.transforms import CentreAndNormalise
 
 Array = NDArray[np.float64]
@@ -71,7 +71,9 @@ def _typical(rows: Rows, given: NDArray[np.int64], wanted: int) -> Indices:
     """The item most like its neighbours from each of the largest groups, those with a label in them last."""
     labelled = np.flatnonzero(given >= 0)
     groups, _ = _groups(rows, np.ones(len(rows)), min(len(labelled) + wanted, _LARGEST_GROUPS))
-    likeness = np.einsum("ij,ij->i", rows, mean_of_rows(rows, nearest_of_each(rows, min(_N_NEIGHBORS, len(rows) - 1))))
+    likeness = np.einsum(
+        "ij,ij->i", rows, average(rows, rows, nearest_of_each(rows, min(_N_NEIGHBORS, len(rows) - 1)), 1.0)
+    )
     size = np.bincount(groups)
     covered = np.isin(np.arange(len(size)), groups[labelled])
     picks = []

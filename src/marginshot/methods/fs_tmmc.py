@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from marginshot.batch.solve import solve_tasks
 from marginshot.classifier.settings import PAPER_LAMBDA2, PRESETS
 from marginshot.methods.base import register
-from marginshot.model.calibration import probabilities_of
+from marginshot.model.calibration import CALIBRATIONS
 
 Array = NDArray[np.float64]
 
@@ -51,11 +51,11 @@ class FSTMMC:
 
     def predict_scores(self, support: Array, support_labels: NDArray[np.int64], query: Array) -> Array:
         """(T, n_support, D), (T, n_support), (T, n_query, D) -> calibrated scores (T, n_query, n_way)."""
-        return solve_tasks(support, support_labels, query, **asdict(self))
+        return solve_tasks(support, support_labels, query, **asdict(self)).scores
 
     def probabilities(self, scores: Array) -> Array:
         """Probabilities of the calibration, (T, n_query, n_way)."""
-        return probabilities_of(self.calibration, scores)
+        return CALIBRATIONS[self.calibration].probabilities(scores)
 
 
 @register

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from marginshot.data.labels import UNLABELLED, label_codes
-from marginshot.model.mixture import spread
+from marginshot.model.grams import measure
 from marginshot.model.subsets import evenly
 from marginshot.model.transforms import CentreAndNormalise, class_means, scale_inner_products, scale_to_unit_length
 
@@ -72,6 +72,7 @@ class DiscriminantTransform(CentreAndNormalise):
     """
 
     learned: ClassVar[tuple[str, ...]] = ("mean_", "directions_", "shrinkage_")
+    learns_from_labels: ClassVar[bool] = True
 
     def __init__(self, power: float = 0.75) -> None:
         super().__init__(power)
@@ -115,6 +116,10 @@ class DiscriminantTransform(CentreAndNormalise):
         rows, shorter = scale_to_unit_length(self._shrink(rows), 0.0)
         return rows, lengths * shorter
 
+    def adapt_grams(self, inner: Grams, lengths: Grams, labels: NDArray[np.int64]) -> tuple[Grams, Grams]:
+        """`shrink_within_classes`."""
+        return shrink_within_classes(inner, lengths, labels, int(labels.max()) + 1)
+
     def _fit_directions(self, rows: Array, support: NDArray[np.int64], labels: NDArray[np.int64]) -> float:
         """Set what is shrunk, from unit ``rows``; returns by how much labelled rows are to be stretched."""
         self.directions_, self.shrinkage_ = np.zeros((0, rows.shape[1])), np.zeros(0)
@@ -128,8 +133,8 @@ class DiscriminantTransform(CentreAndNormalise):
         if squares.sum() <= LEAST_SPREAD * freedom:
             return 1.0
         sample = rows[evenly(len(rows), SAMPLED_ROWS)].astype(np.float64)
-        _, dimensions = spread(sample @ sample.T)
-        expected = PRIOR_ROWS * squares.sum() / (freedom * max(float(dimensions), 1.0))
+        dimensions = max(measure(sample @ sample.T).dimensions, 1.0)
+        expected = PRIOR_ROWS * squares.sum() / (freedom * dimensions)
         self.directions_, self.shrinkage_ = directions, 1.0 - np.sqrt(expected / (expected + squares))
         return float(_stretch((squares / (expected + squares)).sum() / freedom))
 
@@ -160,7 +165,7 @@ def shrink_within_classes(
     within = differences @ between[:, :n_support]
     total = np.einsum("tii->t", within, dtype=np.float64)
     spread_out = total > LEAST_SPREAD * (n_support - n_classes)
-    dimensions = np.maximum(spread(inner)[1], 1.0)
+    dimensions = np.array([max(measure(task).dimensions, 1.0) for task in inner])
     expected = np.where(spread_out, PRIOR_ROWS * total / ((n_support - n_classes) * dimensions), 1.0)
     ridge = within + expected.astype(np.float32)[:, None, None] * np.eye(n_support, dtype=np.float32)
     # Never ill-conditioned, and n columns are fewer than the M of the right-hand side.

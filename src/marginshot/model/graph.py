@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, diags_array
 
-from marginshot.classifier.settings import Settings
 from marginshot.model.neighbours import Neighbourhood, NeighbourSmoothing
+from marginshot.model.primitives import edge_statistics, log_shares
 from marginshot.model.subsets import evenly
 
 Array = NDArray[np.float64]
@@ -50,46 +50,57 @@ LEAST_REACHED = 1e-7  # of F, summed over the classes; less is numerical error
 _TOL, _MAX_ITER = 1e-9, 200  # of the conjugate gradients; 60 iterations are usual
 
 
-def uses_graph(settings: Settings) -> bool:
-    """Whether labels spread over the graph of neighbours."""
-    return settings.calibration == "graph"
+def measure_edges(squares: Array) -> tuple[float, float]:
+    """Width s of the edges and weight ω of the graph, from squared distances (M, k) to the neighbours, nearest first.
 
-
-def edge_width(nearest: Array) -> float:
-    """s, from squared distances (M, k) to the neighbours, nearest first. Copies of a row tell nothing of its distances.
+    1/δ is the mean of log (distance to the last neighbour / distance to another). Copies of a row tell nothing of
+    distances. Where all rows are copies the dimension is unknown, and the graph is silent.
 
     Examples
     --------
-    >>> edge_width(np.array([[0.0, 1.0], [2.0, 2.5], [0.0, 0.0]])) == WIDTH * (1.0 + 2.0) / 2
-    True
+    >>> width, weight = measure_edges(np.array([[1.0, 1.2]]))                # hardly farther: many dimensions
+    >>> width, round(weight, 4)
+    (0.15, 0.2078)
     """
-    distances = np.where(nearest > LEAST_SQUARE, nearest, np.inf).min(axis=1, initial=np.inf)
-    distances = distances[np.isfinite(distances)]
-    return max(WIDTH * float(distances.mean()), LEAST_WIDTH) if len(distances) else LEAST_WIDTH
+    nearest, inverse_dimension = edge_statistics(squares, LEAST_SQUARE)
+    return max(WIDTH * nearest, LEAST_WIDTH), min((FULL_DIMENSION * inverse_dimension) ** 2, 1.0)
 
 
-def weight_of_graph(nearest: Array) -> float:
-    """ω, from the same: 1/δ is the mean of log (distance to the last neighbour / distance to another, not a copy).
+def trust_by_labels(by_graph: Array, sums: Array, squares: Array, own: Indices, lengths: Array, counts: Array) -> float:
+    """1 where the graph finds labelled rows, left out, in their class as often as the class means do; else less.
 
-    Where there are no such pairs the dimension is unknown, and the graph is silent.
-
-    Examples
-    --------
-    >>> weight_of_graph(np.array([[1.0, 1.2]]))                              # hardly farther: many dimensions
-    0.2077...
+    Parameters
+    ----------
+    by_graph : ndarray of shape (c, N)
+        What spreads to each checked row from the other labelled rows of each class.
+    sums : ndarray of shape (c, N)
+        Inner products of each checked row with the sum of the class's labelled rows, its own among them.
+    squares : ndarray of shape (c,)
+        Squared lengths of the checked rows.
+    own : ndarray of int of shape (c,)
+        Their classes.
+    lengths, counts : ndarray of shape (N,)
+        Squared lengths of the class sums, and how many rows they are of.
     """
-    apart = nearest[:, :-1] > LEAST_SQUARE
-    if not apart.any():
-        return 0.0
-    logs = 0.5 * np.log(np.maximum(nearest, LEAST_SQUARE))
-    return float(min((FULL_DIMENSION * (logs[:, -1:] - logs[:, :-1])[apart].mean()) ** 2, 1.0))
+    lead = 0
+    for row in range(len(own)):
+        best, nearness = 0, -np.inf
+        for c in range(len(counts)):
+            count, total, length = counts[c], sums[row, c], lengths[c]
+            if c == own[row]:
+                count -= 1.0
+                length += squares[row] - 2.0 * total
+                total -= squares[row]
+            value = 2.0 * total / count - length / (count * count) if count > 0.0 else -np.inf
+            if value > nearness:
+                best, nearness = c, value
+        lead += int(by_graph[row].argmax() == own[row]) - int(best == own[row])
+    return min(max(1.0 + lead / (MISJUDGED + MISJUDGED_SHARE * len(own)), 0.0), 1.0)
 
 
-def _logits(spread: Array, weight: float) -> Array:
-    """Of what has spread to each row, (M, N): the same for all classes where nothing has."""
-    total = spread.sum(axis=1, keepdims=True)
-    shares = np.divide(spread, total, out=np.zeros_like(spread), where=total > 0)
-    return weight * np.log(shares + DOUBT)
+def graph_logits(reached: Array, weight: float, least: float) -> Array:
+    """Logits ω log(F_c / Σ F + 0.001), (M, N), of what has spread to each row: alike where only ``least`` has."""
+    return weight * log_shares(reached, least, DOUBT)
 
 
 @dataclass(frozen=True)
@@ -114,22 +125,26 @@ class LabelGraph:
     weight: float
 
     @classmethod
-    def fit(cls, smoothing: NeighbourSmoothing, support: Indices, labels: Indices, n_classes: int) -> LabelGraph:
-        """Spread ``labels`` (n,) of the rows at ``support`` (n,) over the rows and neighbours that ``smoothing`` found.
+    def fit(
+        cls, smoothing: NeighbourSmoothing, support: Indices, labels: Indices, weights: Array, n_classes: int
+    ) -> LabelGraph:
+        """Spread labels over the rows and neighbours that ``smoothing`` found.
+
+        ``labels`` (n,) are those of the rows at ``support`` (n,), which count for ``weights`` (n,).
 
         Examples
         --------
         >>> angles = np.array([0.0, 3.1, 0.4, 0.8, 1.2, 1.6, 2.8])           # a chain from row 0, a pair at row 1
         >>> smoothing = NeighbourSmoothing(2, 0.5)
         >>> _ = smoothing.fit_transform(np.stack((np.cos(angles), np.sin(angles)), axis=1))
-        >>> graph = LabelGraph.fit(smoothing, np.array([0, 1]), np.array([0, 1]), 2)
+        >>> graph = LabelGraph.fit(smoothing, np.array([0, 1]), np.array([0, 1]), np.ones(2), 2)
         >>> graph.logits_of_fitted(smoothing.filled).argmax(axis=1), graph.weight
         (array([0, 1, 0, 0, 0, 0, 1]), 1.0)
         """
         rows, neighbours = smoothing.rows, smoothing.neighbours
         n_rows, k = neighbours.shape
         squares = squared_distances(rows, rows, neighbours)
-        width = edge_width(squares)
+        width, weight = measure_edges(squares)
         ends = (np.repeat(np.arange(n_rows), k), neighbours.ravel())
         edges = coo_array((np.exp(-squares / width).ravel(), ends), shape=(n_rows, n_rows)).tocsr()
         edges = edges.maximum(edges.T)
@@ -138,9 +153,9 @@ class LabelGraph:
         inverse = diags_array(np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0))
         known = np.zeros((n_rows, n_classes))
         filled = smoothing.filled[support]
-        known[(np.cumsum(smoothing.filled) - 1)[support[filled]], labels[filled]] = 1.0
+        known[(np.cumsum(smoothing.filled) - 1)[support[filled]], labels[filled]] = weights[filled]
         similarity = (inverse @ edges @ inverse).tocsr()
-        weight = weight_of_graph(squares) * _trust(similarity, rows, known)
+        weight *= _trust(similarity, rows, known)
         reached = np.maximum(_conjugate_gradients(similarity, known), 0.0)
         reached[reached.sum(axis=1) <= LEAST_REACHED] = 0.0
         return cls(reached, degrees, width, weight)
@@ -148,7 +163,7 @@ class LabelGraph:
     def logits_of_fitted(self, filled: NDArray[np.bool_]) -> Array:
         """Logits (n, N) at all rows of `fit`, of which those ``filled`` (n,) have a direction."""
         logits = np.zeros((len(filled), self.reached.shape[1]))
-        logits[filled] = _logits(self.reached, self.weight)
+        logits[filled] = graph_logits(self.reached, self.weight, 0.0)
         return logits
 
     def logits(self, stored: NDArray[np.floating], rows: NDArray[np.floating], around: Neighbourhood) -> Array:
@@ -158,7 +173,7 @@ class LabelGraph:
         has what that row has.
         """
         logits = np.zeros((len(rows), self.reached.shape[1]))
-        logits[around.filled] = _logits(self._reach(stored, rows[around.filled], around), self.weight)
+        logits[around.filled] = graph_logits(self._reach(stored, rows[around.filled], around), self.weight, 0.0)
         return logits
 
     def _reach(self, stored: NDArray[np.floating], rows: NDArray[np.floating], around: Neighbourhood) -> Array:
@@ -177,19 +192,6 @@ class LabelGraph:
         return spread
 
 
-def spread_labels(
-    smoothing: NeighbourSmoothing | None, support: Indices, labels: Indices, n_classes: int, settings: Settings
-) -> tuple[LabelGraph | None, Array | None]:
-    """The graph of one task, and its logits (n, N) at all rows of `fit`; None where the settings ask for none.
-
-    Arguments as for `LabelGraph.fit`.
-    """
-    if smoothing is None or not uses_graph(settings):
-        return None, None
-    graph = LabelGraph.fit(smoothing, support, labels, n_classes)
-    return graph, graph.logits_of_fitted(smoothing.filled)
-
-
 def squared_distances(rows: NDArray[np.floating], stored: NDArray[np.floating], nearest: Indices) -> Array:
     """(n, k) from unit ``rows`` (n, D) to those of ``stored`` (M, D) that are ``nearest`` (n, k)."""
     squares = np.empty(nearest.shape)
@@ -199,41 +201,30 @@ def squared_distances(rows: NDArray[np.floating], stored: NDArray[np.floating], 
 
 
 def _trust(similarity: csr_array, rows: NDArray[np.floating], known: Array) -> float:
-    """How far the graph is believed, from labelled rows told by the other labels ``known`` (M, N)."""
-    counts = known.sum(axis=0)
-    several = np.flatnonzero(known @ counts > 1)
+    """`trust_by_labels` of a sparse graph whose labelled rows count for ``known`` (M, N)."""
+    members = (known > 0).astype(np.float64)
+    counts, labelled = members.sum(axis=0), np.flatnonzero(members.any(axis=1))
+    several = labelled[members[labelled] @ counts > 1]
     if not len(several):
         return 1.0
     n_checked = min(len(several), max(min(MOST_CHECKED, _CHECKED_ENTRIES // len(rows)), _LEAST_CHECKED))
     checked = several[evenly(len(several), n_checked)]
-    own = known[checked].argmax(axis=1)
     by_graph = []
     for part in np.array_split(checked, -(-n_checked * len(rows) // _CHECKED_ENTRIES)):
         alone = np.zeros((len(rows), len(part)))
         alone[part, np.arange(len(part))] = 1.0
         reached = _conjugate_gradients(similarity, alone)
         reached[part, np.arange(len(part))] = 0.0
-        by_graph.append((reached.T @ known).argmax(axis=1))
-    labelled = known.any(axis=1)
-    by_mean = _nearest_mean(known[labelled].T @ rows[labelled], counts, rows[checked], own)
-    lead = int((np.concatenate(by_graph) == own).sum() - (by_mean == own).sum())
-    return float(np.clip(1.0 + lead / (MISJUDGED + MISJUDGED_SHARE * n_checked), 0.0, 1.0))
-
-
-def _nearest_mean(sums: Array, counts: Array, rows: NDArray[np.floating], own: Indices) -> Indices:
-    """Class (c,) whose labelled rows, with these ``sums`` (N, D) and ``counts`` (N,), have the nearest mean.
-
-    Asked for ``rows`` (c, D), each of which its ``own`` class (c,) is without.
-    """
-    place = np.arange(len(rows))
-    inner, lengths = rows @ sums.T, np.tile((sums**2).sum(axis=1), (len(rows), 1))
-    square = np.einsum("ij,ij->i", rows, rows)
-    lengths[place, own] -= 2.0 * inner[place, own] - square
-    inner[place, own] -= square
-    size = np.tile(np.maximum(counts, 1.0), (len(rows), 1))
-    size[place, own] -= 1.0
-    nearness = np.where(counts > 0, 2.0 * inner / size - lengths / size**2, -np.inf)
-    return np.asarray(nearness.argmax(axis=1))
+        by_graph.append(reached.T @ known)
+    class_sums = members[labelled].T @ rows[labelled]
+    return trust_by_labels(
+        np.concatenate(by_graph),
+        rows[checked] @ class_sums.T,
+        np.einsum("ij,ij->i", rows[checked], rows[checked]),
+        members[checked].argmax(axis=1),
+        (class_sums**2).sum(axis=1),
+        counts,
+    )
 
 
 def _conjugate_gradients(similarity: csr_array, known: Array) -> Array:

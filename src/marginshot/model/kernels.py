@@ -1,66 +1,172 @@
-"""Kernels as functions of inner products, for one task or a batch of them."""
+"""Kernels: what each does to inner products, and what it allows. A new one is a class here and a line in `KERNELS`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.classifier.settings import Settings
-
 Array = NDArray[np.floating]
 
 
-def call_kernel(kernel: Callable[[Array, Array], Any], left: Array, right: Array) -> NDArray[np.float64]:
-    """What a user's kernel gives for rows (a, D) and (b, D), if that is finite numbers of shape (a, b)."""
-    values = np.asarray(kernel(left, right), dtype=np.float64)
-    if values.shape != (len(left), len(right)):
-        raise ValueError(
-            f"kernel must give one number for each pair of rows, shape {(len(left), len(right))}; got {values.shape}."
-        )
-    if not np.isfinite(values).all():
-        raise ValueError("kernel must give finite numbers; got NaN or infinity.")
-    return values
-
-
 @dataclass(frozen=True)
-class KernelFunction:
-    """A named kernel with its width fixed.
+class Kernel:
+    """A function of two rows, by their inner product and squared lengths.
 
     Parameters
     ----------
-    kind : {"linear", "rbf", "poly"}
-    gamma : float or ndarray that broadcasts against the Gram matrices
+    gamma : "scale", float, or ndarray that broadcasts against Gram matrices
+        Width; "scale" becomes one over the total variance of the rows by `fitted`.
     degree : int
     coef0 : float
+
+    Attributes
+    ----------
+    is_linear : bool
+        Its planes are planes among the rows.
+    is_named : bool
+        It is a function of inner products: rows may be averaged first, and `approximation` says how it is approximated.
+    takes_rows : bool
+        It is given rows, and not the matrix itself.
     """
 
-    kind: str
-    gamma: float | Array
-    degree: int
-    coef0: float
+    gamma: Any = "scale"
+    degree: int = 3
+    coef0: float = 1.0
 
-    @classmethod
-    def fitted(cls, settings: Settings, inner: Array) -> KernelFunction:
-        """The kernel of ``settings``, its width "scale" taken from the rows' inner products (..., M, M)."""
-        gamma: float | Array = 1.0
-        if settings.kernel != "linear":
-            gamma = _scale(inner) if settings.gamma == "scale" else float(settings.gamma)
-        return cls(str(settings.kernel), gamma, settings.degree, settings.coef0)
+    name: ClassVar[str]
+    is_linear: ClassVar[bool] = False
+    is_named: ClassVar[bool] = True
+    takes_rows: ClassVar[bool] = True
 
-    def __call__(self, inner: Array, left: Array, right: Array) -> Array:
+    def fitted(self, inner: Array) -> Self:
+        """The kernel with its width fixed, by the rows' inner products (..., M, M)."""
+        if isinstance(self.gamma, str):
+            return replace(self, gamma=_scale(inner))
+        return self
+
+    def fitted_to_variance(self, variance: float) -> Self:
+        """The kernel with its width fixed, by the rows' total variance."""
+        if isinstance(self.gamma, str):
+            return replace(self, gamma=1.0 / variance if variance > 0 else 1.0)
+        return self
+
+    def of_inner(self, inner: Array, left: Array, right: Array) -> Array:
         """Kernel values from inner products (..., a, b) and the squared lengths (..., a) and (..., b) of the rows."""
-        if self.kind == "linear":
-            return inner
-        if self.kind == "poly":
-            power: Array = (self.gamma * inner + self.coef0) ** self.degree
-            return power
+        raise NotImplementedError(f"{type(self).__name__} is not a function of inner products.")
+
+    def matrix(self, left: Array, right: Array | None) -> NDArray[np.float64]:
+        """Kernel (a, b) between rows (a, D) and (b, D)."""
+        if right is None:
+            raise ValueError("A kernel of rows needs both of them.")
+        inner = (left @ right.T).astype(np.float64)
+        squares = [np.einsum("ij,ij->i", rows, rows) for rows in (left, right)]
+        return self.of_inner(inner, *squares).astype(np.float64, copy=False)
+
+    def approximation(self) -> dict[str, Any]:
+        """Parameters of scikit-learn's Nystroem for this kernel, its width fixed."""
+        return {"kernel": self.name, "gamma": float(self.gamma)}
+
+
+class Linear(Kernel):
+    """k(x, y) = xᵀy."""
+
+    name = "linear"
+    is_linear = True
+
+    def fitted(self, inner: Array) -> Self:
+        """Nothing is to be fixed."""
+        return self
+
+    def of_inner(self, inner: Array, left: Array, right: Array) -> Array:
+        """The inner products themselves."""
+        return inner
+
+
+class RBF(Kernel):
+    """k(x, y) = exp(−γ |x − y|²)."""
+
+    name = "rbf"
+
+    def of_inner(self, inner: Array, left: Array, right: Array) -> Array:
+        """By squared distances."""
         distances = np.maximum(left[..., :, None] + right[..., None, :] - 2.0 * inner, 0.0)
         value: Array = np.exp(-self.gamma * distances)
         return value
+
+
+class Polynomial(Kernel):
+    """k(x, y) = (γ xᵀy + c)^d."""
+
+    name = "poly"
+
+    def of_inner(self, inner: Array, left: Array, right: Array) -> Array:
+        """By inner products alone."""
+        power: Array = (self.gamma * inner + self.coef0) ** self.degree
+        return power
+
+    def approximation(self) -> dict[str, Any]:
+        """With degree and constant."""
+        return super().approximation() | {"degree": self.degree, "coef0": self.coef0}
+
+
+class Precomputed(Kernel):
+    """The user gives the kernel matrix itself."""
+
+    name = "precomputed"
+    is_named = False
+    takes_rows = False
+
+    def fitted(self, inner: Array) -> Self:
+        """Nothing is to be fixed."""
+        return self
+
+    def matrix(self, left: Array, right: Array | None) -> NDArray[np.float64]:
+        """``left`` (a, b) is the kernel already."""
+        return left.astype(np.float64, copy=False)
+
+
+@dataclass(frozen=True)
+class UserKernel(Kernel):
+    """A callable of the user's, from rows (a, D) and (b, D) to numbers (a, b)."""
+
+    function: Callable[[Array, Array], Any] | None = None
+
+    name = "callable"
+    is_named = False
+
+    def fitted(self, inner: Array) -> Self:
+        """Nothing is to be fixed."""
+        return self
+
+    def matrix(self, left: Array, right: Array | None) -> NDArray[np.float64]:
+        """What the user's callable gives, if that is finite numbers of shape (a, b)."""
+        if self.function is None or right is None:
+            raise ValueError("A kernel of rows needs a function and both rows.")
+        values = np.asarray(self.function(left, right), dtype=np.float64)
+        if values.shape != (len(left), len(right)):
+            raise ValueError(
+                f"kernel must give one number for each pair of rows, shape {(len(left), len(right))}; "
+                f"got {values.shape}."
+            )
+        if not np.isfinite(values).all():
+            raise ValueError("kernel must give finite numbers; got NaN or infinity.")
+        return values
+
+
+KERNELS: dict[str, type[Kernel]] = {kernel.name: kernel for kernel in (Linear, RBF, Polynomial, Precomputed)}
+
+
+def make_kernel(kernel: str | Callable[..., Any], *, gamma: Any, degree: int, coef0: float) -> Kernel:
+    """The kernel that a name or a callable means."""
+    if callable(kernel):
+        return UserKernel(gamma, degree, coef0, function=kernel)
+    if kernel not in KERNELS:
+        raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, or a callable; got {kernel!r}.")
+    return KERNELS[kernel](gamma, degree, coef0)
 
 
 def _scale(inner: Array) -> Array:

@@ -21,11 +21,11 @@ from scipy.special import expit
 Array = NDArray[np.float64]
 
 
-def one_vs_rest(labels: NDArray[np.int64], n_classes: int) -> tuple[Array, Array]:
+def one_vs_rest(labels: NDArray[np.int64], n_classes: int, row_weights: Array | None = None) -> tuple[Array, Array]:
     """Signs y and weights w/n of each support point in each class's problem, both (n_support, n_classes).
 
     Positive and negative points of a problem weigh one half together, w_i = n / (2 · size of its side), whatever the
-    number of each.
+    number of each. ``row_weights`` (n_support,) divide that half among the points of a side; equally by default.
 
     Examples
     --------
@@ -36,9 +36,9 @@ def one_vs_rest(labels: NDArray[np.int64], n_classes: int) -> tuple[Array, Array
     array([0.25, 0.25, 0.5 ])
     """
     member = labels[:, None] == np.arange(n_classes)
-    n_positive = member.sum(axis=0)
-    n_negative = len(labels) - n_positive
-    return np.where(member, 1.0, -1.0), np.where(member, 0.5 / n_positive, 0.5 / n_negative)
+    each = np.ones((len(labels), 1)) if row_weights is None else row_weights[:, None]
+    positive, negative = (each * member).sum(axis=0), (each * ~member).sum(axis=0)
+    return np.where(member, 1.0, -1.0), np.where(member, 0.5 * each / positive, 0.5 * each / negative)
 
 
 @dataclass(frozen=True)

@@ -1,378 +1,392 @@
-"""A mixture of one cluster a class in the kernel's space: how large each class is, and the answers it gives jointly.
+"""A mixture of one cluster a class in the kernel's space: the class shares, and answers to all classes jointly.
 
 One-versus-rest planes do not know of each other, nor of how the queries divide among the classes. A mixture does. Class
-c is a ball around a centre, a weighted mean Σ C_ic φ(x_i) of the task's rows, and
+c is a ball around a centre, a weighted mean Σ C_ci φ(x_i) of the task's rows, and
 
     log p(c | x) = β (2 k(x)ᵀC_c − C_cᵀK C_c) + log-share of c + constant
 
-Centres and answers alternate, as in expectation-maximisation: a labelled row counts four times and stays in its class,
-a query counts once, divided among the classes by its answer. Everything is linear in the kernel, so the mixture's
-logits are planes like those of FS-TMMC, and hold for rows that come later.
+Centres and responsibilities alternate, as in expectation-maximisation. A labelled row counts four times and stays in
+its class; a query counts once, divided among the classes by its responsibilities. Everything is linear in the kernel,
+so the logits are planes like those of FS-TMMC, and hold for rows that come later.
 
-The sharpness follows from the task. Balls of variance v in d dimensions have β = d / (2v); d is the effective dimension
+The sharpness follows from the task. Balls of variance v in d dimensions have β = d / (2v). d is the effective dimension
 (tr K)² / tr K² of the centred kernel matrix, and v is estimated along with the centres. The first rounds work at half
 the sharpness: a soft start, like the growing query weight of the planes, ends less often in a poor division.
 
-The class shares are given, or one of three hypotheses is chosen by its evidence (`fit_mixture`): all classes are
-equally large, or any division of the queries among them is as likely as any other, or some classes have no queries at
-all. A centre made of few rows fits these too well, the more so the more dimensions there are; so the evidence takes a
-quarter of the variance with each row left out of the centre it is compared with, and where neither queries nor labelled
-rows show clusters, shares stay equal and the mixture says nothing; nor does it where queries are fewer than two a
-class, unless it finds nearly all of them in a few.
+The class shares are given, or `marginshot.model.shares` says which divisions of the queries are likely, and the
+division with the largest evidence is taken. A centre made of few rows fits these too well, the more so the more
+dimensions there are. So the evidence takes a quarter of the variance with each row left out of its centre. Where
+neither queries nor labelled rows show clusters, shares stay equal and the mixture is silent. It is silent too where
+queries are fewer than two a class, unless nearly all of them lie in a few classes.
 
-Clusters may have nothing to do with the classes. Where these have several labels, each labelled row is left out of its
-centre, and looked for by the nearest; a mixture that places fewer of them rightly than the means of the support do is
-believed the less, down to not at all: its logits shrink, and the shares it found towards equal ones.
+Clusters may have nothing to do with the classes. Where classes have several labels, each labelled row is left out of
+its centre and looked for by the nearest one. A mixture that places fewer of them rightly than the class means do is
+trusted less, down to not at all: its logits shrink, and its shares move towards equal ones.
 
 What is known of a query beforehand, its hints, stands beside log p(c | x) while centres and shares are sought: the
 logits of `marginshot.model.graph`.
+
+One task a call. Arrays over classes and rows are (N, M), support rows first. The text is plain NumPy that numba
+compiles too: `marginshot.batch.compiled` loops over tasks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import entr, gammaln, log_softmax, softmax
 
-from marginshot.classifier.settings import QUERIES_A_CLASS
+from marginshot.model.grams import Geometry, measure
+from marginshot.model.primitives import (
+    add,
+    add_columns,
+    affine,
+    decay,
+    entropy,
+    leave_out,
+    multiply,
+    normalise,
+    sum_products,
+    sum_rows,
+)
+from marginshot.model.shares import (
+    LEAST_COUNT,
+    LEAST_SHARE,
+    PSEUDO_COUNT_FREE,
+    PSEUDO_COUNT_SPARSE,
+    enough_queries,
+    evidence_of_counts,
+    may_be_sparse,
+    shrink_shares,
+)
 
 Array = NDArray[np.float64]
-#: Answers (..., m, N) to the queries and the log-shares (..., N) that led to them -> better log-shares.
-ShareRule = Callable[[Array, Array], Array]
+Labels = NDArray[np.int64]
 
 SUPPORT_WEIGHT = 4.0  # rows that a labelled row counts for
 SHARPENING = (0.5, 0.5, 2 / 3, 5 / 6, 1.0, 1.0)  # of β, round by round
-FIRST_WITHIN = 2 / 3  # share of the variance that lies within the classes, before any query has an answer
-LEAST_WITHIN, MOST_LEFT_OUT = 0.05, 2.0  # between which shares of the variance are believed
-LEAST_SPREAD = 1e-7  # of rows that are not all one, as a share of their squared lengths: less is rounding
-SHARE_STEPS = 5  # of the inner alternation between answers and shares
-LEAST_SHARE = 1e-6
-LEAST_LOGIT = -40.0  # of a query beside that of its likeliest class: nothing is surer of what it has seen so little of
+FIRST_WITHIN = 2 / 3  # share of the variance within the classes, before any query has responsibilities
+LEAST_WITHIN, MOST_LEFT_OUT = 0.05, 2.0  # bounds of estimated shares of the variance
+SHARE_STEPS = 5  # of the inner alternation between responsibilities and shares
 CENTRE_PRIOR = 1.0  # rows at the task's mean that every centre holds
-LEFT_OUT = 0.25  # weight of the variance with rows left out of their centres, beside that of the variance as found
-# Variance that classes must explain to be clusters: of queries left out of their centres, and of labelled rows, of
-# which there are fewer.
+LEFT_OUT = 0.25  # weight of the leave-one-out variance beside the variance as found
+# Share of the variance that classes must explain to be clusters: of queries, left out of their centres, and of labelled
+# rows, of which there are fewer.
 EXPLAINED_OF_QUERIES, EXPLAINED_OF_SUPPORT = 0.03, 0.1
 # The former where no class has a second label that could contradict: averaging with neighbours makes clusters of
-# anything. Not with few classes: one may hold nearly all queries, and then they explain as little.
+# anything. With few classes one may hold nearly all queries, and then clusters explain little.
 EXPLAINED_UNCHECKED, FEW_CLASSES = 0.08, 4
-HINTS_IN_EVIDENCE = 0.5  # weight of the hints when hypotheses are compared: neighbours err together
-HEAD_START = 1.0  # of equal shares, in nats for each share that the other hypothesis leaves free
-# One nat in so many dimensions, and more in more: rows are no balls, and many dimensions make a wrong division seem
-# surer.
-DIMENSIONS_OF_A_NAT = 36.0
-# Queries that a class is taken to have besides those found, when its share is sought. With a half, the share is close
-# to exp E[log π] under a flat Dirichlet; less one, a class with fewer than a query soon has none.
-OF_ANY_DIVISION, OF_CLASSES_PRESENT = 0.5, -1.0
-LEAST_COUNT = 1e-3
-# Head starts that each absent class is worth: one for the share, and one for the centre, that queries cannot bend.
-STARTS_OF_AN_ABSENT = 2.0
-# Beyond so many classes some may be absent. Of fewer, a wrong guess with one label a class costs more than it wins.
-MANY_CLASSES = 5
-# Queries that the classes found must have, each and on average, where all classes together have fewer than
-# `QUERIES_A_CLASS`: a division of so few is a guess, unless it is into few parts.
-QUERIES_OF_FOUND_CLASSES = 4.0
-# Labelled rows, and their share, by which means of the support may be ahead before a mixture is not believed at all.
+HINTS_IN_EVIDENCE = 0.5  # weight of the hints when divisions are compared: neighbours err together
+# Labelled rows, and their share, by which class means may be ahead before a mixture is not trusted at all.
 MISPLACED, MISPLACED_SHARE = 2.0, 0.02
 
 
-@dataclass(frozen=True)
-class Mixture:
-    """Logits k(x, rows) · coef + intercept of each class at a row x, and the classes' shares of the queries.
+class Mixture(NamedTuple):
+    """Logits coef · k(rows, x) + intercept of each class at a row x, and the classes' shares of the queries.
 
     Attributes
     ----------
-    coef : ndarray of shape (..., M, N)
+    coef : ndarray of shape (N, M)
         Over the rows of the task, support first.
-    intercept : ndarray of shape (..., N)
-    shares : ndarray of shape (..., N)
-        Given, or estimated: those of the answers.
-    within : ndarray of shape (...)
-        Share of the rows' variance that lies within the classes: small where the clusters are far apart.
-    trust : ndarray of shape (...)
-        How far labelled rows bear the mixture out, 0 to 1. `believed` applies it.
+    intercept : ndarray of shape (N,)
+    logits : ndarray of shape (N, M)
+        At the rows of the task.
+    shares : ndarray of shape (N,)
+        Given, or estimated: the mean responsibilities.
+    within : float
+        Share of the rows' variance that lies within the classes: small where clusters are far apart.
+    trust : float
+        How far labelled rows confirm the mixture, 0 to 1. `believe` applies it.
+    evidence : float
+        Log-probability of the rows, up to that of the counts and a constant.
+    clustered : bool
+        Whether queries, left out, are nearer to their centre than to the task's mean.
     """
 
     coef: Array
     intercept: Array
+    logits: Array
     shares: Array
-    within: Array
-    trust: Array
+    within: float
+    trust: float
+    evidence: float
+    clustered: bool
 
-    def over_rows(self, chosen: NDArray[np.int64], n_rows: int) -> Mixture:
-        """The same mixture over ``n_rows`` rows, of which it was fitted on those ``chosen``."""
-        coef = np.zeros((n_rows, self.coef.shape[1]))
-        coef[chosen] = self.coef
-        return replace(self, coef=coef)
 
-    def believed(self) -> Mixture:
-        """The same mixture, its logits as large as they are trusted, its shares as far from equal ones."""
-        trust, n_classes = self.trust[..., None], self.shares.shape[-1]
-        shares = trust * self.shares + (1.0 - trust) / n_classes
-        return replace(self, coef=trust[..., None] * self.coef, intercept=trust * self.intercept, shares=shares)
+class Support(NamedTuple):
+    """What the labelled rows alone say.
 
-    def logits(self, gram: NDArray[np.floating]) -> Array:
-        """(..., rows, M) -> (..., rows, N)."""
-        logits: Array = gram @ self.coef + self.intercept[..., None, :]
-        return logits
+    Attributes
+    ----------
+    labels : ndarray of int of shape (n,)
+    members : ndarray of shape (N, n)
+        Weight of each labelled row in its class, 0 elsewhere.
+    several : ndarray of shape (N, n)
+        1 where a row is one of several of its class, else 0.
+    away, left_out : ndarray of shape (N, n)
+        Squared distance of each labelled row to each class mean, as it is, and with the row left out of its own.
+    counts : ndarray of shape (N,)
+        Sums of the weights.
+    to_queries : ndarray of shape (N,)
+        Squared distances of the class means to the mean of the queries, up to a constant.
+    """
+
+    labels: Labels
+    members: Array
+    several: Array
+    away: Array
+    left_out: Array
+    counts: Array
+    to_queries: Array
+
+
+class Centres(NamedTuple):
+    """Centres made of weighted rows, and where the rows lie about them.
+
+    Attributes
+    ----------
+    sizes : ndarray of shape (N,)
+        Sums of the weights, the prior row's among them.
+    coef : ndarray of shape (N, M)
+        The centres, over the rows.
+    products : ndarray of shape (N, M)
+        Their inner products with the rows.
+    lengths : ndarray of shape (N,)
+        Their squared lengths.
+    away : ndarray of shape (N, M)
+        Squared distances of the rows.
+    """
+
+    sizes: Array
+    coef: Array
+    products: Array
+    lengths: Array
+    away: Array
 
 
 def fit_mixture(
     gram: NDArray[np.floating],
-    labels: NDArray[np.int64],
-    shares: Array | None,
-    n_classes: int,
-    lead: float = 0.0,
-    hints: Array | None = None,
-    n_query: int | None = None,
+    labels: Labels,
+    weights: Array,
+    hints: Array,
+    shares: Array,
+    estimate: bool,
+    head_start: float,
+    n_query: int,
 ) -> Mixture:
-    """The mixture of a task, or of each task of a batch.
+    """The mixture of one task.
 
     Parameters
     ----------
-    gram : ndarray of shape (..., M, M)
+    gram : ndarray of shape (M, M)
         Kernel matrix, support rows first.
-    labels : ndarray of int of shape (..., n)
-        Classes of the support.
-    shares : ndarray of shape (..., N) or None
-        The classes' shares of the queries, which the answers then keep to. None lets the evidence decide. Equal shares:
-        all divisions into N equal parts are equally likely. Unknown shares: all counts are (a flat Dirichlet), sought
-        from two starts, for alternation only finds what is near: from the support, and from all queries in one class,
-        where a task is at home that hardly has any queries of the others. Where these are likelier than equal ones and
-        classes are more than `MANY_CLASSES`, some present: every number of them is equally likely, every choice of so
-        many, and every division among these. Where there are no clusters, nothing can speak against equal shares.
-    n_classes : int
-    lead : float, default=0
-        Head start of equal shares, for each share that the others leave free; longer in many dimensions.
-    hints : ndarray of shape (..., m, N), optional
+    labels : ndarray of int of shape (n,)
+        Classes of the support; each occurs.
+    weights : ndarray of shape (n,)
+        What each labelled row counts for; 1 is a row.
+    hints : ndarray of shape (N, m)
         Logits that the queries' classes have beforehand. The mixture's own do not hold them.
-    n_query : int, optional
-        Queries of the task, where ``gram`` holds a sample of them; by default m.
-
-    Examples
-    --------
-    >>> rows = np.array([[3.0, 0.0], [0.0, 3.0], [2.9, 0.2], [3.1, 0.0], [2.8, 0.1], [3.0, 0.2], [0.0, 3.1]])
-    >>> rows -= rows.mean(axis=0)
-    >>> fit_mixture(rows @ rows.T, np.array([0, 1]), None, 2).shares.round(1)
-    array([0.8, 0.2])
+    shares : ndarray of shape (N,)
+        The classes' shares of the queries, which responsibilities then keep to.
+    estimate : bool
+        Let the evidence decide between equal shares and the divisions of `marginshot.model.shares`. Each is sought from
+        the support. The free one is also sought from all queries in one class: alternation finds only what is near, and
+        a task may hardly have any queries of the other classes. ``shares`` are equal ones then.
+    head_start : float
+        Prior log-odds of equal shares, for each share that other divisions leave free; larger in many dimensions.
+    n_query : int
+        Queries of the task, where ``gram`` holds a sample of them.
     """
-    task = _Task(gram, labels, n_classes, hints)
-    if shares is not None:
-        given = np.broadcast_to(shares, task.class_shape)
-        mixture, _, _ = task.alternate(_keep_to(given), task.unanswered)
-        return replace(mixture.believed(), shares=given)
-    equal, evidence, clustered = task.alternate(_keep_to(np.full(task.class_shape, 1.0 / n_classes)), task.unanswered)
-    m, found, clustered = task.n_query, equal, clustered | task.labels_are_clustered()
-    evidence = evidence + n_classes * gammaln(m / n_classes + 1.0) - gammaln(m + 1.0)
-    in_dimensions = (task.dimensions / DIMENSIONS_OF_A_NAT) ** 1.5
-    behind = np.maximum(lead, in_dimensions) * (n_classes - 1)
-    worth_of_absent = STARTS_OF_AN_ABSENT * np.maximum(HEAD_START, in_dimensions)
-    unequal = np.zeros(task.class_shape[:-1], dtype=bool)
-    for phantom, start in task.unequal_hypotheses() if m else ():
-        some_present = phantom == OF_CLASSES_PRESENT
-        if some_present and not unequal.any():
+    n_classes, m = hints.shape
+    geometry, support = measure(gram), look_at_support(gram, labels, weights, n_classes)
+    unanswered = np.zeros((n_classes, m))
+    equal = alternate(gram, geometry, support, hints, shares, 0.0, unanswered)
+    if not estimate:
+        return believe(equal, equal.trust, shares)
+    found, clustered, evidence = equal, equal.clustered or labels_are_clustered(geometry, support), equal.evidence
+    unequal = False
+    for attempt in range(3 if m else 0):  # free from the support, free from one class, sparse from the support
+        sparse = attempt == 2
+        if sparse and not (unequal and may_be_sparse(n_classes)):
             break
-        free, evidence_of_free, seen = task.alternate(_count_with(phantom), start)
-        counts = m * free.shares
-        of_counts = _evidence_of_present(counts, worth_of_absent) if some_present else _evidence_of_division(counts)
-        evidence_of_free = evidence_of_free + of_counts - behind
-        asked = unequal | (not some_present)
-        better = (evidence_of_free > evidence) & asked
-        found, evidence = _choose(better, free, found), np.where(better, evidence_of_free, evidence)
-        unequal, clustered = unequal | better, clustered | (seen & asked)
-    speaks = clustered & _are_enough(m if n_query is None else n_query, found.shares)
-    return _choose(speaks, found, replace(equal, trust=np.zeros_like(equal.trust))).believed()
+        start = all_in_one_class(support, m) if attempt == 1 else unanswered
+        pseudo_count = PSEUDO_COUNT_SPARSE if sparse else PSEUDO_COUNT_FREE
+        other = alternate(gram, geometry, support, hints, np.empty(0), pseudo_count, start)
+        of_counts = evidence_of_counts(m * other.shares, sparse, head_start, geometry.dimensions)
+        clustered = clustered or other.clustered
+        if other.evidence + of_counts > evidence:
+            found, evidence, unequal = other, other.evidence + of_counts, True
+    if not (clustered and enough_queries(n_query, found.shares)):
+        return believe(equal, 0.0, shares)
+    return believe(found, found.trust, shrink_shares(found.shares, found.trust))
 
 
-def _are_enough(n_query: int, shares: Array) -> NDArray[np.bool_]:
-    """Whether so many queries tell anything, divided by ``shares`` (..., N), as good as exp H equal ones."""
-    of_all = n_query >= QUERIES_A_CLASS * shares.shape[-1]
-    return np.asarray(of_all | (n_query >= QUERIES_OF_FOUND_CLASSES * np.exp(entr(shares).sum(axis=-1))))
-
-
-def _evidence_of_division(counts: Array) -> Array:
-    """Logarithm of the probability of a division with ``counts`` (..., N), where all counts are equally likely."""
-    n_classes, m = counts.shape[-1], counts.sum(axis=-1)
-    return np.asarray(gammaln(n_classes) - gammaln(m + n_classes) + gammaln(counts + 1.0).sum(axis=-1))
-
-
-def _evidence_of_present(counts: Array, worth_of_absent: Array) -> Array:
-    """The same where every number of classes present is, every choice of them and every division among them.
-
-    Each absent one has its worth (...) besides.
-    """
-    n_classes, m = counts.shape[-1], counts.sum(axis=-1)
-    present = np.clip((counts > 0.5).sum(axis=-1), 1, m)
-    choices = gammaln(n_classes + 1.0) - gammaln(present + 1.0) - gammaln(n_classes - present + 1.0)
-    divisions = gammaln(m) - gammaln(present) - gammaln(m - present + 1.0)
-    of_counts = gammaln(counts + 1.0).sum(axis=-1) - gammaln(m + 1.0)
-    return np.asarray(of_counts - np.log(n_classes) - choices - divisions + worth_of_absent * (n_classes - present))
-
-
-def _choose(first: NDArray[np.bool_], a: Mixture, b: Mixture) -> Mixture:
-    """Mixture ``a`` where ``first`` (...), else ``b``."""
+def believe(mixture: Mixture, trust: float, shares: Array) -> Mixture:
+    """The mixture with logits as large as it is trusted, and these ``shares`` (N,)."""
     return Mixture(
-        np.where(first[..., None, None], a.coef, b.coef),
-        np.where(first[..., None], a.intercept, b.intercept),
-        np.where(first[..., None], a.shares, b.shares),
-        np.where(first, a.within, b.within),
-        np.where(first, a.trust, b.trust),
+        trust * mixture.coef,
+        trust * mixture.intercept,
+        trust * mixture.logits,
+        shares,
+        mixture.within,
+        trust,
+        mixture.evidence,
+        mixture.clustered,
     )
 
 
-def spread(gram: NDArray[np.floating]) -> tuple[Array, Array]:
-    """Variance and effective dimension (...) of rows with kernel matrices (..., M, M); 0 where all rows are one."""
-    n_rows = gram.shape[-1]
-    mean = gram.mean(axis=-1, dtype=np.float64)
-    grand = mean.mean(axis=-1)
-    total = np.einsum("...ii->...", gram, dtype=np.float64)
-    trace = total - n_rows * grand
-    squares = np.einsum("...ij,...ij->...", gram, gram, dtype=np.float64)
-    squares = squares - 2.0 * n_rows * (mean**2).sum(axis=-1) + (n_rows * grand) ** 2
-    differ = (trace > LEAST_SPREAD * total) & (squares > (LEAST_SPREAD * total) ** 2)
-    dimensions = np.zeros_like(trace)
-    np.divide(trace**2, squares, out=dimensions, where=differ)
-    return np.where(differ, trace / n_rows, 0.0), dimensions
+def look_at_support(gram: NDArray[np.floating], labels: Labels, weights: Array, n_classes: int) -> Support:
+    """What the labelled rows alone say; arguments as for `fit_mixture`."""
+    n, n_rows = len(labels), len(gram)
+    members, several, left_out = np.zeros((n_classes, n)), np.zeros((n_classes, n)), np.zeros((n_classes, n))
+    counts, rows_of = np.zeros(n_classes), np.zeros(n_classes)
+    for i in range(n):
+        members[labels[i], i] = weights[i]
+        counts[labels[i]] += weights[i]
+        rows_of[labels[i]] += 1.0
+    for i in range(n):
+        if rows_of[labels[i]] > 1.0:
+            several[labels[i], i], left_out[labels[i], i] = 1.0, weights[i]
+    nothing = np.zeros(n_classes)
+    means = affine(members, 1.0 / counts, nothing)
+    products = multiply(means, gram[:n])
+    lengths = sum_products(means, products[:, :n])
+    away = add_columns(affine(products[:, :n], np.full(n_classes, -2.0), lengths), np.diag(gram)[:n])
+    to_queries = sum_rows(products[:, n:])
+    for c in range(n_classes):
+        to_queries[c] = lengths[c] - 2.0 * to_queries[c] / max(n_rows - n, 1)
+    return Support(labels, members, several, away, leave_out(away, left_out, counts), counts, to_queries)
 
 
-class _Task:
-    """A task or a batch of them: the alternation of centres and answers, whatever the shares."""
-
-    def __init__(
-        self, gram: NDArray[np.floating], labels: NDArray[np.int64], n_classes: int, hints: Array | None
-    ) -> None:
-        self.gram, self.n_support = gram, labels.shape[-1]
-        self.n_query = gram.shape[-1] - self.n_support
-        self.class_shape = (*labels.shape[:-1], n_classes)
-        self.unanswered = np.zeros((*labels.shape[:-1], self.n_query, n_classes))
-        self.hints = self.unanswered if hints is None else hints
-        self.variance, self.dimensions = spread(gram)
-        self.squares = np.einsum("...ii->...i", gram).astype(np.float64)
-        self.weight = SUPPORT_WEIGHT * self.n_support + self.n_query
-        self.to_mean = self._to_mean()
-        self._look_at_support(labels, n_classes)
-
-    def _look_at_support(self, labels: NDArray[np.int64], n_classes: int) -> None:
-        """What means of the labelled rows tell: their weights, lengths, and squared distances (..., n, N) to them."""
-        n, members = self.n_support, (labels[..., None] == np.arange(n_classes)).astype(np.float64)
-        counts = members.sum(axis=-2, keepdims=True)
-        self.support, self.means = SUPPORT_WEIGHT * members, members / counts
-        products = self.gram[..., :n, :n] @ self.means
-        self.lengths_of_means = np.einsum("...ic,...ic->...c", self.means, products)
-        self.to_means = self.squares[..., :n, None] - 2.0 * products + self.lengths_of_means[..., None, :]
-        # Rows of classes with several, and how many times as far from its mean one is when it is left out.
-        self.several = members * (counts > 1)
-        self.without = np.where(members > 0, counts / np.maximum(counts - 1.0, 1.0), 1.0)
-
-    def all_in_one_class(self) -> Array:
-        """Answers that put every query into the class whose support is nearest to their mean."""
-        n = self.n_support
-        to_queries = self.gram[..., n:, :n].mean(axis=-2)[..., None, :]
-        distances = self.lengths_of_means - 2.0 * (to_queries @ self.means)[..., 0, :]
-        nearest = distances.argmin(axis=-1)[..., None, None] == np.arange(self.class_shape[-1])
-        return self.unanswered + nearest
-
-    def unequal_hypotheses(self) -> list[tuple[float, Array]]:
-        """Phantom queries of `_count_with` and the answers to start from, of each way to seek unequal shares."""
-        hypotheses = [(OF_ANY_DIVISION, self.unanswered), (OF_ANY_DIVISION, self.all_in_one_class())]
-        if self.class_shape[-1] > MANY_CLASSES:
-            hypotheses.append((OF_CLASSES_PRESENT, self.unanswered))
-        return hypotheses
-
-    def alternate(self, share_rule: ShareRule, answers: Array) -> tuple[Mixture, Array, NDArray[np.bool_]]:
-        """The mixture after the last round, its evidence but for that of the counts, and whether there are clusters."""
-        n, n_rows = self.n_support, self.gram.shape[-1]
-        pull = np.zeros(self.class_shape)
-        within = np.full(self.class_shape[:-1], FIRST_WITHIN)
-        for round_, sharpening in enumerate(SHARPENING):
-            weights = np.concatenate((self.support, answers), axis=-2)
-            sizes = weights.sum(axis=-2, keepdims=True) + CENTRE_PRIOR
-            centres = (weights + CENTRE_PRIOR / n_rows) / sizes
-            products = self.gram @ centres
-            lengths = np.einsum("...ic,...ic->...c", centres, products)
-            away = self.squares[..., None] - 2.0 * products + lengths[..., None, :]
-            distances = weights * away
-            if round_:
-                within = np.clip(self._share_of_variance(distances), LEAST_WITHIN, 1.0)
-            beta = sharpening * self._sharpness(within)[..., None]
-            logits = beta[..., None] * (2.0 * products[..., n:, :] - lengths[..., None, :]) + self.hints
-            logits = np.maximum(logits - logits.max(axis=-1, keepdims=True), LEAST_LOGIT)
-            for _ in range(SHARE_STEPS if self.n_query else 0):
-                pull = share_rule(softmax(logits + pull[..., None, :], axis=-1), pull)
-            answers = softmax(logits + pull[..., None, :], axis=-1)
-        # x − C without x is longer than x − C by the centre's size over its size without x.
-        left_out = distances * (sizes / (sizes - weights)) ** 2
-        # The likelihood of balls of the variance found is v^(−d/2) a row; the rest is the entropy of the answers.
-        log_left_out = np.log(np.clip(self._share_of_variance(left_out), LEAST_WITHIN, MOST_LEFT_OUT))
-        log_variance = (1.0 - LEFT_OUT) * np.log(within) + LEFT_OUT * log_left_out
-        log_answers = log_softmax(logits + pull[..., None, :], axis=-1)
-        doubts = HINTS_IN_EVIDENCE * self.hints - log_answers
-        evidence = -0.5 * self.dimensions * self.weight * log_variance + (answers * doubts).sum(axis=(-2, -1))
-        shares = answers.mean(axis=-2) if self.n_query else np.full(self.class_shape, 1.0 / self.class_shape[-1])
-        trust = self._trust(away[..., :n, :] * (sizes / (sizes - self.support)) ** 2, beta[..., None])
-        mixture = Mixture(2.0 * beta[..., None] * centres, pull - beta * lengths, shares, within, trust)
-        return mixture, evidence, self._are_clustered(left_out[..., n:, :])
-
-    def _trust(self, left_out: Array, beta: Array) -> Array:
-        """How far a mixture is believed that finds labelled rows in their class no less than means of the support do.
-
-        ``left_out`` (..., n, N) are their squared distances to the mixture's centres, their own without them, and
-        ``beta`` (..., 1, 1) its sharpness.
-        """
-        by_means = softmax(-beta * self.to_means * self.without**2, axis=-1)
-        leads = self.several * (softmax(-beta * left_out, axis=-1) - by_means)
-        checked = self.several.sum(axis=(-2, -1))
-        return np.asarray(np.clip(1.0 + leads.sum(axis=(-2, -1)) / (MISPLACED + MISPLACED_SHARE * checked), 0.0, 1.0))
-
-    def _share_of_variance(self, weighted_distances: Array) -> Array:
-        share = np.full(self.class_shape[:-1], FIRST_WITHIN)
-        total = weighted_distances.sum(axis=(-2, -1))
-        np.divide(total, self.weight * self.variance, out=share, where=self.variance > 0)
-        return share
-
-    def _are_clustered(self, left_out: Array) -> NDArray[np.bool_]:
-        """Whether queries, left out, are nearer to their class than to the task's mean, which is left out as well."""
-        to_mean = self.to_mean[..., self.n_support :].sum(axis=-1)
-        unchecked = self.n_support <= self.class_shape[-1] and self.class_shape[-1] > FEW_CLASSES
-        explained = EXPLAINED_UNCHECKED if unchecked else EXPLAINED_OF_QUERIES
-        return np.asarray(left_out.sum(axis=(-2, -1)) < (1.0 - explained) * to_mean)
-
-    def labels_are_clustered(self) -> NDArray[np.bool_]:
-        """The same of labelled rows, by the sample variance within classes of several."""
-        within = (self.several * self.to_means * self.without).sum(axis=(-2, -1))
-        to_mean = (self.several.sum(axis=-1) * self.to_mean[..., : self.n_support]).sum(axis=-1)
-        return np.asarray(within < (1.0 - EXPLAINED_OF_SUPPORT) * to_mean)
-
-    def _to_mean(self) -> Array:
-        """Squared distances (..., M) to the mean of the other rows."""
-        n_rows = self.gram.shape[-1]
-        mean = self.gram.mean(axis=-1, dtype=np.float64)
-        distances: Array = self.squares - 2.0 * mean + mean.mean(axis=-1, keepdims=True)
-        return distances * (n_rows / (n_rows - 1)) ** 2
-
-    def _sharpness(self, within: Array) -> Array:
-        beta = np.zeros_like(within)
-        np.divide(0.5 * self.dimensions, within * self.variance, out=beta, where=self.variance > 0)
-        return beta
+def all_in_one_class(support: Support, n_query: int) -> Array:
+    """Responsibilities (N, n_query) of the class whose mean is nearest to that of the queries, for all of them."""
+    responsibilities = np.zeros((len(support.counts), n_query))
+    responsibilities[np.argmin(support.to_queries)] = 1.0
+    return responsibilities
 
 
-def _keep_to(shares: Array) -> ShareRule:
-    """The answers keep to ``shares`` (..., N): Sinkhorn's scaling of their columns."""
-    target = np.log(np.maximum(shares, LEAST_SHARE))
+def alternate(
+    gram: NDArray[np.floating],
+    geometry: Geometry,
+    support: Support,
+    hints: Array,
+    shares: Array,
+    pseudo_count: float,
+    start: Array,
+) -> Mixture:
+    """The mixture after the last round, from the responsibilities ``start`` (N, m), as it is before it is trusted.
 
-    def rule(answers: Array, log_shares: Array) -> Array:
-        return log_shares + target - np.log(np.maximum(answers.mean(axis=-2), LEAST_SHARE))
+    ``shares`` (N,) are kept to. Where there are none, (0,), shares follow the counts and some pseudo-counts.
+    """
+    n_classes, n = support.members.shape
+    n_query = hints.shape[1]
+    weights = np.zeros((n_classes, len(gram)))
+    weights[:, :n] = SUPPORT_WEIGHT * support.members
+    total = weights.sum() + n_query
+    responsibilities, factors, within, beta = start, np.ones(n_classes), FIRST_WITHIN, 0.0
+    for round_ in range(len(SHARPENING)):
+        weights[:, n:] = responsibilities
+        centres = place_centres(gram, geometry.squares, weights)
+        if round_:
+            within = share_of_variance(sum_products(weights, centres.away).sum(), total, geometry, 1.0)
+        if geometry.variance > 0.0:
+            beta = SHARPENING[round_] * 0.5 * geometry.dimensions / (within * geometry.variance)
+        logits = affine(centres.products, np.full(n_classes, 2.0 * beta), -beta * centres.lengths)
+        if n_query:
+            responsibilities = respond(add(logits[:, n:], hints), shares, pseudo_count, factors)
+    left_out = sum_products(weights[:, n:], leave_out(centres.away[:, n:], weights[:, n:], centres.sizes)).sum()
+    of_support = leave_out(centres.away[:, :n], weights[:, :n], centres.sizes)
+    all_left_out = left_out + sum_products(weights[:, :n], of_support).sum()
+    # The likelihood of balls of the variance found is v^(−d/2) a row; the rest is the entropy of the responsibilities.
+    log_variance = (1.0 - LEFT_OUT) * math.log(within)
+    log_variance += LEFT_OUT * math.log(share_of_variance(all_left_out, total, geometry, MOST_LEFT_OUT))
+    evidence = entropy(responsibilities) - 0.5 * geometry.dimensions * total * log_variance
+    evidence += HINTS_IN_EVIDENCE * sum_products(responsibilities, hints).sum()
+    log_factors, intercept = np.log(factors), np.empty(n_classes)
+    for c in range(n_classes):
+        intercept[c] = log_factors[c] - beta * centres.lengths[c]
+    return Mixture(
+        2.0 * beta * centres.coef,
+        intercept,
+        affine(logits, np.ones(n_classes), log_factors),
+        sum_rows(responsibilities) / n_query if n_query else np.full(n_classes, 1.0 / n_classes),
+        within,
+        trust_by_labels(of_support, support, beta),
+        evidence,
+        are_clustered(left_out, geometry, support),
+    )
 
-    return rule
+
+def place_centres(gram: NDArray[np.floating], squares: Array, weights: Array) -> Centres:
+    """Centres of rows weighted by ``weights`` (N, M), each with a prior row at the task's mean."""
+    sizes = sum_rows(weights) + CENTRE_PRIOR
+    coef = affine(weights, 1.0 / sizes, CENTRE_PRIOR / len(gram) / sizes)
+    products = multiply(coef, gram)
+    lengths = sum_products(coef, products)
+    away = add_columns(affine(products, np.full(len(sizes), -2.0), lengths), squares)
+    return Centres(sizes, coef, products, lengths, away)
 
 
-def _count_with(phantom: float) -> ShareRule:
-    """Shares that follow the counts and some ``phantom`` queries."""
+def share_of_variance(squares: float, total: float, geometry: Geometry, most: float) -> float:
+    """Share of the variance that summed squared distances of rows of ``total`` weight amount to, within its bounds."""
+    if geometry.variance <= 0.0:
+        return FIRST_WITHIN
+    return min(max(squares / (total * geometry.variance), LEAST_WITHIN), most)
 
-    def rule(answers: Array, log_shares: Array) -> Array:
-        return np.log(np.maximum(answers.sum(axis=-2) + phantom, LEAST_COUNT))
 
-    return rule
+def respond(logits: Array, shares: Array, pseudo_count: float, factors: Array) -> Array:
+    """Responsibilities (N, m) of the classes for queries with ``logits`` (N, m); the ``factors`` (N,) are improved.
+
+    A factor stands for the share of a class. Factors follow the counts and pseudo-counts, or make the counts meet
+    ``shares`` where there are any: Sinkhorn's scaling.
+    """
+    n_query = logits.shape[1]
+    likelihood = decay(logits)
+    for _ in range(SHARE_STEPS):
+        odds = np.dot(likelihood, 1.0 / np.dot(factors, likelihood))
+        for c in range(len(factors)):
+            count = factors[c] * odds[c]
+            if len(shares):
+                factors[c] *= max(shares[c], LEAST_SHARE) / max(count / n_query, LEAST_SHARE)
+            else:
+                factors[c] = max(count + pseudo_count, LEAST_COUNT)
+    return normalise(affine(likelihood, factors, np.zeros(len(factors))))
+
+
+def trust_by_labels(left_out: Array, support: Support, beta: float) -> float:
+    """1 where the centres find labelled rows in their class no less than the class means do; else less, down to 0.
+
+    ``left_out`` (N, n) are their squared distances to the centres, each row left out of its own.
+    """
+    lead = placed(left_out, support.several, beta) - placed(support.left_out, support.several, beta)
+    return min(max(1.0 + lead / (MISPLACED + MISPLACED_SHARE * support.several.sum()), 0.0), 1.0)
+
+
+def placed(distances: Array, several: Array, beta: float) -> float:
+    """Probability of their own class by squared ``distances`` (N, n), summed over the rows that ``several`` marks."""
+    return float(sum_products(several, normalise(decay(-beta * distances))).sum())
+
+
+def are_clustered(left_out: float, geometry: Geometry, support: Support) -> bool:
+    """Whether queries, left out, are nearer to their centre than to the task's mean, from which they are left out too.
+
+    ``left_out`` is the sum of their squared distances to their centres.
+    """
+    n_classes, n = support.members.shape
+    unchecked = n <= n_classes and n_classes > FEW_CLASSES
+    explained = EXPLAINED_UNCHECKED if unchecked else EXPLAINED_OF_QUERIES
+    return bool(left_out < (1.0 - explained) * geometry.to_mean[n:].sum())
+
+
+def labels_are_clustered(geometry: Geometry, support: Support) -> bool:
+    """Whether labelled rows are nearer to their class mean than to the task's, by the sample variance of classes."""
+    within, to_mean = 0.0, 0.0
+    for i in range(len(support.labels)):
+        own = support.labels[i]
+        if support.several[own, i] > 0.0:
+            count = support.counts[own]
+            within += support.away[own, i] * count / (count - support.members[own, i])
+            to_mean += geometry.to_mean[i]
+    return bool(within < (1.0 - EXPLAINED_OF_SUPPORT) * to_mean)

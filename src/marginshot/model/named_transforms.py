@@ -1,18 +1,15 @@
-"""The transformers that ``feature_transform`` names."""
+"""The transformers that ``feature_transform`` names. A new one is a class and a line in `TRANSFORMS`."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
 from marginshot.model.discriminant import DiscriminantTransform
-from marginshot.model.transforms import CentreAndNormalise, differ_in_length
+from marginshot.model.transforms import CentreAndNormalise
 
-_NAMED = {
+TRANSFORMS = {
     "cl2n": CentreAndNormalise(),
     "power": CentreAndNormalise(power=0.75),
     "discriminant": DiscriminantTransform(power=0.75),
@@ -23,8 +20,8 @@ def make_transform(transform: Any) -> Any:
     """The transformer meant by ``feature_transform``: a name, None, or an unfitted transformer, which is cloned."""
     if transform is None:
         return None
-    if isinstance(transform, str) and transform in _NAMED:
-        return clone(_NAMED[transform])
+    if isinstance(transform, str) and transform in TRANSFORMS:
+        return clone(TRANSFORMS[transform])
     if hasattr(transform, "fit") and hasattr(transform, "transform"):
         return clone(transform)
     raise ValueError(
@@ -33,20 +30,8 @@ def make_transform(transform: Any) -> Any:
     )
 
 
-def fit_rows(transformer: Any, X: NDArray[np.floating], codes: NDArray[np.int64]) -> tuple[Any, Any]:
-    """Fit a transformer; its rows of ``X`` (M, D), and the lengths (M,) they had before they were scaled, if they were.
-
-    ``codes`` (M,) are class indices, −1 where unknown: a transformer of the user's does not see them, for it would take
-    −1 for a class.
-    """
-    if transformer is None:
-        return X, None
-    if isinstance(transformer, CentreAndNormalise):
-        if transformer.power != 1.0 and differ_in_length(X):
-            warnings.warn(
-                f"The {len(X):,} rows differ more in their lengths than in their directions, and {transformer} drops "
-                "the lengths; standardise the features first.",
-                stacklevel=3,
-            )
-        return transformer.fit_unit_rows(X, codes)
-    return np.asarray(transformer.fit_transform(X)), None
+def check_neighbours(n_neighbors: int, transformer: Any) -> None:
+    """Neighbours are searched among rows of unit length, which only the named transforms promise."""
+    if n_neighbors and not isinstance(transformer, CentreAndNormalise):
+        names = ", ".join(f'"{name}"' for name in TRANSFORMS)
+        raise ValueError(f"n_neighbors={n_neighbors} needs a feature_transform of unit rows: one of {names}.")

@@ -92,6 +92,19 @@ def compare_all(rows: Array, k: int, places: Indices) -> Indices:
     return _by_strips(ArrayRows(rows).take(places), k, cosines)
 
 
+def nearest_in_gram(gram: Array, k: int) -> Indices:
+    """Indices (M, k) of the k rows nearest to each of unit rows with inner products (M, M), nearest first.
+
+    A row without direction is nobody's neighbour and has itself for neighbours.
+    """
+    directed = np.diagonal(gram) > 0
+    values = np.where(directed, gram, -np.inf)
+    np.fill_diagonal(values, -np.inf)
+    nearest = _largest(values, k)
+    alone = ~np.isfinite(np.take_along_axis(values, nearest, axis=1)) | ~directed[:, None]
+    return np.where(alone, np.arange(len(gram))[:, None], nearest)
+
+
 def _descend(rows: Array, k: int) -> Indices:
     """The same for all rows by NN-descent, approximately. pynndescent compiles it once in every process."""
     import numba

@@ -10,29 +10,20 @@ classes, and their neighbourhoods better ones; with more shots that matters less
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.classifier.settings import Settings
-from marginshot.data.labels import Labelled
 from marginshot.model.neighbour_search import nearest_of_each, nearest_stored
-from marginshot.model.transforms import CentreAndNormalise, scale_inner_products
+from marginshot.model.primitives import average, centre_and_scale
+from marginshot.model.transforms import CentreAndNormalise
 
 Array = NDArray[np.floating]
-Grams = NDArray[np.float32]
+Grams = NDArray[np.floating]
 
 _SAME = 1e-6  # rows of unit length nearer than this are one row
 LEAST_LENGTH = 1e-5  # of a row, after averaging, that still has a direction
-
-
-def check_neighbours(settings: Settings, transformer: Any) -> None:
-    """Neighbours are searched among rows of unit length, which only "cl2n", "power" and "discriminant" promise."""
-    if settings.n_neighbors and not isinstance(transformer, CentreAndNormalise):
-        raise ValueError(
-            f'n_neighbors={settings.n_neighbors} needs feature_transform="cl2n", "power" or "discriminant"; set one.'
-        )
 
 
 def neighbour_weight(n_support: int, n_classes: int) -> float:
@@ -78,80 +69,26 @@ def shots_a_class(n_support: int, n_classes: int) -> float:
     return max(n_support / n_classes, 1.0)
 
 
-class TaskNeighbours(NamedTuple):
-    """Neighbours of the rows of small tasks, found once for all who ask.
+def average_gram(gram: Grams, nearest: NDArray[np.int64], weight: float) -> Grams:
+    """Inner products (M, M) of rows averaged with those at ``nearest`` (M, k): P K Pᵀ, P = (1 − a) I + a W.
 
-    A row without direction (zero) has none, and is nobody's.
-
-    Attributes
-    ----------
-    nearest : ndarray of int of shape (T, M, k)
-        Their places, the nearest first.
-    products : ndarray of shape (T, M, k)
-        Their inner products with the row.
-    counts : ndarray of int of shape (T, M)
-        How many there are: what lies beyond is not set.
+    That is P (P K)ᵀ because K is symmetric: rows are added up, never columns. A row without neighbours has itself for
+    neighbours, and stays as it is.
     """
-
-    nearest: NDArray[np.int64]
-    products: Grams
-    counts: NDArray[np.int64]
-
-    @classmethod
-    def find(cls, inner: Grams, n_neighbors: int) -> TaskNeighbours:
-        """Of unit rows with inner products (T, M, M)."""
-        from marginshot.batch.neighbours_compiled import find_neighbours  # imports numba
-
-        shape = (*inner.shape[:2], neighbours_among(n_neighbors, inner.shape[1]))
-        found = cls(np.empty(shape, np.int64), np.empty(shape, np.float32), np.empty(shape[:2], np.int64))
-        find_neighbours(inner, *found)
-        return found
+    once = average(gram, gram, nearest, weight)
+    turned = np.ascontiguousarray(once.T)
+    return average(turned, turned, nearest, weight)
 
 
-def smooth_grams(inner: Grams, n_neighbors: int, weight: float) -> Grams:
-    """Inner products (T, M, M) of unit rows, after averaging with neighbours, centring and scaling to unit length.
-
-    A row without direction (zero) has no neighbours and stays zero.
-    """
-    inner = inner.astype(np.float32, copy=False)
-    n_rows = inner.shape[1]
-    k = neighbours_among(n_neighbors, n_rows)
-    if not k:
-        return inner
-    diagonal = np.arange(n_rows)
-    empty = inner[:, diagonal, diagonal] == 0
-    others = inner.copy()
-    others[:, diagonal, diagonal] = -np.inf
-    others = np.where(empty[:, None, :], np.float32(-np.inf), others)
-    threshold = np.partition(others, n_rows - k, axis=2)[:, :, n_rows - k, None]
-    near = ((others >= threshold) & np.isfinite(others)).astype(np.float32)
-    count = near.sum(axis=2, keepdims=True)
-    alone = (count == 0) | empty[:, :, None]
-    averaging = np.where(alone, np.float32(0.0), near * (np.float32(weight) / np.maximum(count, 1)))
-    averaging[:, diagonal, diagonal] += np.where(alone[:, :, 0], 1.0, 1.0 - weight).astype(np.float32)
-    return _centre_and_scale(averaging @ inner @ averaging.transpose(0, 2, 1), ~empty)
-
-
-def unit_grams(grams: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Kernel matrices (T, M, M) of any kernel, as if of rows centred and scaled to unit length."""
-    return _centre_and_scale(grams.copy(), np.einsum("tii->ti", grams) > 0)
-
-
-def _centre_and_scale(grams: Any, filled: NDArray[np.bool_]) -> Any:
-    """The same in place; rows that are not ``filled`` (T, M) become zero."""
-    mean = grams.mean(axis=2, keepdims=True)
-    grams += grams.mean(axis=(1, 2), keepdims=True) - mean - mean.transpose(0, 2, 1)
-    lengths = np.sqrt(np.maximum(np.einsum("tii->ti", grams), 0.0))
-    scale_inner_products(grams, lengths, (lengths > LEAST_LENGTH) & filled)
-    return grams
-
-
-def mean_of_rows(stored: Array, chosen: NDArray[np.int64]) -> Array:
-    """Mean (n, D) of the rows ``chosen`` (n, k), one after the other: k tables at once would not fit a cache."""
-    total = stored[chosen[:, 0]]
-    for place in range(1, chosen.shape[1]):
-        total += stored[chosen[:, place]]
-    return total / chosen.shape[1]
+def smooth_gram(gram: Grams, nearest: NDArray[np.int64], weight: float) -> Grams:
+    """`average_gram` of unit rows, then centred and scaled to unit length; a row without direction stays zero."""
+    smooth = average_gram(gram, nearest, weight)
+    centre_and_scale(smooth, LEAST_LENGTH)
+    for i in range(len(gram)):
+        if gram[i, i] <= 0.0:
+            smooth[i, :] = 0.0
+            smooth[:, i] = 0.0
+    return smooth
 
 
 @dataclass(frozen=True)
@@ -188,20 +125,13 @@ class NeighbourSmoothing:
         self.weight = weight
         self.finish = CentreAndNormalise()
 
-    @classmethod
-    def of_task(cls, n_neighbors: int, n_rows: int, known: Labelled) -> NeighbourSmoothing | None:
-        """For a task of ``n_rows``, of which some are ``known``; None without neighbours."""
-        n_support, n_classes = len(known.index), len(known.classes)
-        few = neighbours_in_task(n_neighbors, n_support, n_rows, n_classes)
-        return cls(few, neighbour_weight(n_support, n_classes)) if few else None
-
     def fit_transform(self, rows: Array) -> Array:
         """Remember unit rows (M, D) and their neighbours; return them smoothed, centred and of unit length."""
         self.filled = filled = np.asarray(rows.any(axis=1))
         self.rows = rows if filled.all() else rows[filled]
         self.neighbours = nearest_of_each(self.rows, neighbours_among(self.n_neighbors, len(self.rows)))
         smooth = rows.copy()
-        smooth[filled] = self._mix(self.rows, self.neighbours)
+        smooth[filled] = average(self.rows, self.rows, self.neighbours, self.weight)
         self.finish.learn(smooth)
         return self._finished(smooth, filled)
 
@@ -214,12 +144,8 @@ class NeighbourSmoothing:
         averaged = np.zeros((len(chosen), self.rows.shape[1]), dtype=self.rows.dtype)
         filled = self.filled[chosen]
         places = (np.cumsum(self.filled) - 1)[chosen[filled]]
-        averaged[filled] = own[places] * self.rows[places]
-        k = self.neighbours.shape[1]
-        if k:
-            near = self.neighbours[places]
-            mean = sum(own[near[:, place]] * self.rows[near[:, place]] for place in range(k)) / k
-            averaged[filled] = (1.0 - self.weight) * averaged[filled] + self.weight * mean
+        long = own.astype(self.rows.dtype) * self.rows
+        averaged[filled] = average(long[places], long, self.neighbours[places], self.weight)
         return averaged
 
     def look_around(self, rows: Array) -> Neighbourhood:
@@ -238,13 +164,8 @@ class NeighbourSmoothing:
     def transform(self, rows: Array, around: Neighbourhood) -> Array:
         """Unit rows (n, D) smoothed by their neighbours, which `look_around` found."""
         smooth = rows.copy()
-        smooth[around.filled] = self._mix(rows[around.filled], around.nearest)
+        smooth[around.filled] = average(rows[around.filled], self.rows, around.nearest, self.weight)
         return self._finished(smooth, around.filled)
-
-    def _mix(self, rows: Array, neighbours: NDArray[np.int64]) -> Array:
-        if not neighbours.shape[1]:
-            return rows
-        return (1.0 - self.weight) * rows + self.weight * mean_of_rows(self.rows, neighbours)
 
     def _finished(self, smooth: Array, filled: Any) -> Array:
         finished = self.finish.unit_rows(smooth)[0]

@@ -1,20 +1,47 @@
-"""The offset of f, from the share of each class among the queries.
+"""Class shares: the offset they give the planes, and which divisions of the queries among the classes are likely.
 
 The paper's equations have no offset. Features are centred, so without one Σf = 0 over a task, a one-against-four split
 costs a large norm, and the query term prefers to cut the classes two against three. The two works the paper builds on
 (Chapelle and Zien; QN-S3VM) fix the offset at the mean of the ±1 labels; for a class of share π that is 2π − 1.
 
-`prior="estimate"`, not in the paper, finds π in the task itself: `marginshot.model.mixture`.
+``prior="estimate"``, not in the paper, finds π in the task: `marginshot.model.mixture` seeks divisions of the queries
+and compares their evidence, to which this module adds the log-probability of the counts. Three priors over counts:
+
+- equal: every division into N equal parts is as likely as any other;
+- free: every vector of counts is as likely as any other (a flat Dirichlet);
+- sparse: some classes have no queries. Every number of classes present is as likely as any other, and so is every
+  choice of so many, and every vector of counts among these. Only with more than five classes, and only where free
+  shares already beat equal ones.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+import math
 
-from marginshot.classifier.settings import Prior
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+Prior = str | ArrayLike | None
+
+LEAST_SHARE = 1e-6
+LEAST_COUNT = 1e-3
+# Added to the counts of a class when its share is sought. With a half, the share is close to exp E[log π] under a flat
+# Dirichlet; with minus one, a class with fewer than a query soon has none.
+PSEUDO_COUNT_FREE, PSEUDO_COUNT_SPARSE = 0.5, -1.0
+# Prior log-odds of equal shares, for each share that another division leaves free. The larger where only the offset
+# depends on them: planes that assume equal shares answer unequal ones fairly well.
+HEAD_START, HEAD_START_OF_OFFSETS = 1.0, 6.0
+# They are one nat in so many dimensions, and more in more: rows are not balls, and many dimensions overstate evidence.
+DIMENSIONS_OF_A_NAT = 36.0
+# Head starts that each absent class is worth: one for its share and one for its centre, which no query moves.
+HEAD_STARTS_OF_ABSENT = 2.0
+# Up to so many classes none is taken to be absent: with one label a class a wrong guess costs more than it wins.
+MOST_CLASSES_ALL_PRESENT = 5
+# A division of fewer queries than this a class is a guess, ...
+QUERIES_A_CLASS = 2
+# ... unless the classes found have this many each.
+QUERIES_OF_FOUND_CLASSES = 4.0
 
 
 def is_estimated(prior: Prior) -> bool:
@@ -43,3 +70,48 @@ def starting_prior(prior: Prior, n_classes: int) -> Array:
 def offsets(prior: Prior, shares: Array) -> Array:
     """Offsets 2π − 1 for shares of any shape; zero for ``prior=None``, the printed equations."""
     return np.zeros_like(shares) if prior is None else 2.0 * shares - 1.0
+
+
+def may_be_sparse(n_classes: int) -> bool:
+    """Whether some of so many classes may have no queries."""
+    return n_classes > MOST_CLASSES_ALL_PRESENT
+
+
+def evidence_of_counts(counts: Array, sparse: bool, head_start: float, dimensions: float) -> float:
+    """Log-probability of ``counts`` (N,) under the free or the sparse prior, less that of equal counts.
+
+    ``head_start`` and the ``dimensions`` of the rows say how much likelier equal shares are beforehand.
+    """
+    n_classes, n_query, present = len(counts), round(counts.sum()), 0
+    in_dimensions = (dimensions / DIMENSIONS_OF_A_NAT) ** 1.5
+    value = -max(head_start, in_dimensions) * (n_classes - 1.0)
+    for count in counts:
+        value += math.lgamma(count + 1.0) - math.lgamma(n_query / n_classes + 1.0)
+        present += int(count > 0.5)
+    if not sparse:
+        return value + math.lgamma(n_classes) - math.lgamma(n_query + n_classes) + math.lgamma(n_query + 1.0)
+    present = min(max(present, 1), n_query)
+    absent = n_classes - present
+    choices = math.lgamma(n_classes + 1.0) - math.lgamma(present + 1.0) - math.lgamma(absent + 1.0)
+    divisions = math.lgamma(n_query) - math.lgamma(present) - math.lgamma(n_query - present + 1.0)
+    worth = HEAD_STARTS_OF_ABSENT * max(HEAD_START, in_dimensions) * absent
+    return value - math.log(n_classes) - choices - divisions + worth
+
+
+def enough_queries(n_query: int, shares: Array) -> bool:
+    """Whether so many queries, divided by ``shares`` (N,), are more than a guess.
+
+    Shares of entropy H are as good as exp H equal classes.
+    """
+    entropy = 0.0
+    for share in shares:
+        entropy -= share * math.log(max(share, LEAST_SHARE**2))
+    return bool(n_query >= min(QUERIES_A_CLASS * len(shares), QUERIES_OF_FOUND_CLASSES * math.exp(entropy)))
+
+
+def shrink_shares(shares: Array, trust: float) -> Array:
+    """Shares (N,) a part ``trust`` of the way from equal ones to ``shares``."""
+    shrunk = np.empty(len(shares))
+    for c in range(len(shares)):
+        shrunk[c] = trust * shares[c] + (1.0 - trust) / len(shares)
+    return shrunk

@@ -52,6 +52,7 @@ class CentreAndNormalise(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """
 
     learned: ClassVar[tuple[str, ...]] = ("mean_",)  # what `learn` sets, by which a fitted one is restored
+    learns_from_labels: ClassVar[bool] = False
 
     def __init__(self, power: float = 1.0) -> None:
         self.power = power
@@ -90,6 +91,13 @@ class CentreAndNormalise(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         else:
             size **= self.power
         return scale_to_unit_length(np.copysign(size, rows), 0.0)[0]
+
+    def adapt_grams(self, inner: Array, lengths: Array, labels: NDArray[np.int64]) -> tuple[Array, Array]:
+        """What is done beyond centring and scaling, on the inner products (T, M, M) of centred unit rows of tasks.
+
+        ``lengths`` (T, M) are those of the rows before, and ``labels`` (T, n) the support's, whose rows come first.
+        """
+        return inner, lengths
 
     def _seen_from_mean(self, prepared: Array) -> tuple[Array, Array]:
         """`unit_rows` of rows that are prepared already."""

@@ -42,9 +42,9 @@ def bound_updates(
     n_tasks, n_query, n_way = costs.shape
     assignments = np.empty((n_tasks, n_query, n_way))
     neighbours = np.empty((n_query, n_neighbors), dtype=np.int64)
-    previous = np.empty((n_query, n_way))
+    previous, everyone = np.empty((n_query, n_way)), np.ones(n_query, np.bool_)
     for t in range(n_tasks):
-        nearest_neighbours(distances[t], n_neighbors, neighbours)
+        nearest_neighbours(-distances[t], everyone, neighbours)
         assignments[t] = -costs[t]
         for i in range(n_query):
             softmax_in_place(assignments[t, i])

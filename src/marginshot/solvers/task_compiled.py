@@ -11,6 +11,7 @@ from marginshot._lib.jit import leaf
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
 
 @leaf
@@ -39,29 +40,25 @@ def negative_entropy(row: Vector) -> float:
 
 
 @leaf
-def nearest_neighbours(distances: Matrix, n_neighbors: int, neighbours: NDArray[np.int64]) -> None:
-    """Write the indices of each row's nearest others, nearest first; a point is never its own neighbour.
+def nearest_neighbours(nearness: NDArray[np.floating], taken: NDArray[np.bool_], neighbours: Indices) -> None:
+    """Write the places (m, k) of each row's nearest others, nearest first; a row is never its own neighbour.
 
-    Parameters
-    ----------
-    distances : ndarray of shape (m, m)
-    n_neighbors : int
-        At most m - 1. Among equal distances the smaller index comes first.
-    neighbours : ndarray of int64 of shape (m, n_neighbors)
-        Written to.
+    ``nearness`` (m, m) is large for near rows; of equally near ones the first are taken. Rows that are not ``taken``
+    (m,) are nobody's neighbours. Where a row has fewer than k, or is not taken, its own place stands instead.
     """
-    kept = np.empty(n_neighbors)
-    for i in range(distances.shape[0]):
-        filled = 0
-        for j in range(distances.shape[1]):
-            d = distances[i, j]
-            if j == i or (filled == n_neighbors and (filled == 0 or d >= kept[filled - 1])):
+    n_rows, k = neighbours.shape
+    kept = np.empty(k, nearness.dtype)
+    for i in range(n_rows):
+        found = 0
+        for j in range(n_rows if taken[i] and k else 0):
+            value = nearness[i, j]
+            if j == i or not taken[j] or (found == k and value <= kept[k - 1]):
                 continue
-            slot = filled if filled < n_neighbors else n_neighbors - 1
-            while slot > 0 and kept[slot - 1] > d:
-                kept[slot] = kept[slot - 1]
-                neighbours[i, slot] = neighbours[i, slot - 1]
-                slot -= 1
-            kept[slot] = d
-            neighbours[i, slot] = j
-            filled = min(filled + 1, n_neighbors)
+            place = min(found, k - 1)
+            found = min(found + 1, k)
+            while place > 0 and kept[place - 1] < value:
+                kept[place], neighbours[i, place] = kept[place - 1], neighbours[i, place - 1]
+                place -= 1
+            kept[place], neighbours[i, place] = value, j
+        for place in range(found, k):
+            neighbours[i, place] = i

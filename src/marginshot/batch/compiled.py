@@ -1,0 +1,261 @@
+"""The model compiled: numba takes the one text of `marginshot.model` and loops over tasks.
+
+Each entry point below writes into arrays of the batch what a function of the model returns for each task. What stands
+here and not in the model exists for small tasks alone: neighbours by insertion, and the graph's system solved densely.
+"""
+
+from __future__ import annotations
+
+import inspect
+from types import ModuleType
+
+import numpy as np
+from numba.extending import register_jitable
+from numpy.typing import NDArray
+
+import marginshot.batch.primitives  # noqa: F401  (compiled bodies of what the model calls)
+from marginshot._lib.jit import CALL_OPTIONS, entry_point, leaf, routine
+from marginshot.model import grams, graph, mixture, neighbours, platt, primitives, shares
+from marginshot.model.graph import DAMPING, LEAST_REACHED, MOST_CHECKED
+from marginshot.model.subsets import draws
+from marginshot.solvers.task_compiled import nearest_neighbours
+
+Array = NDArray[np.float64]
+Gram = NDArray[np.float32]
+Indices = NDArray[np.int64]
+
+_DRAWS = draws(MOST_CHECKED)
+
+
+def _compile(module: ModuleType, *names: str) -> None:
+    """Let numba compile functions of a module where compiled code calls them; all of them by default."""
+    for name, value in vars(module).items():
+        if inspect.isfunction(value) and value.__module__ == module.__name__ and (not names or name in names):
+            register_jitable(**CALL_OPTIONS)(value)
+
+
+_compile(grams)
+_compile(mixture)
+_compile(platt, "fit_platt", "fit_logistic")
+_compile(shares, "evidence_of_counts", "enough_queries", "may_be_sparse", "shrink_shares")
+_compile(neighbours, "average_gram", "smooth_gram")
+_compile(graph, "measure_edges", "trust_by_labels", "graph_logits")
+
+
+@entry_point
+def look_up_grams(table_inner: NDArray[np.float32], rows: Indices, out: Gram, lengths: Gram, least: float) -> None:
+    """Write the inner products (T, M, M) of each task's ``rows`` (T, M), centred on their mean and of unit length.
+
+    ``table_inner`` (n_rows, n_rows) holds the inner products of the table's rows about any one origin. The ``lengths``
+    (T, M) of the centred rows are written too.
+    """
+    n_rows = rows.shape[1]
+    for task in range(rows.shape[0]):
+        gram, numbers = out[task], rows[task]
+        for i in range(n_rows):
+            source = table_inner[numbers[i]]
+            for j in range(i + 1):  # most are far apart in memory: fetch each once
+                gram[i, j] = gram[j, i] = source[numbers[j]]
+        lengths[task] = primitives.centre_and_scale(gram, least)
+
+
+@entry_point
+def centre_grams(gram_batch: Gram, lengths: Gram, least: float) -> None:
+    """Centre each task's inner products (T, M, M) and scale its rows to unit length, in place; write their lengths."""
+    for task in range(gram_batch.shape[0]):
+        lengths[task] = primitives.centre_and_scale(gram_batch[task], least)
+
+
+@entry_point
+def find_neighbours(inner: Gram, nearest: Indices) -> None:
+    """Write the places (T, M, k) of each unit row's neighbours, nearest first, by inner products (T, M, M).
+
+    A row without direction is nobody's neighbour and has itself for neighbours. Of more rows equally near than are
+    asked for, the first are taken.
+    """
+    n_rows = inner.shape[1]
+    directed = np.empty(n_rows, np.bool_)
+    for task in range(inner.shape[0]):
+        for i in range(n_rows):
+            directed[i] = inner[task, i, i] > 0.0
+        nearest_neighbours(inner[task], directed, nearest[task])
+
+
+@entry_point
+def smooth_grams(inner: Gram, nearest: Indices, weight: float, out: Gram) -> None:
+    """Write the inner products (T, M, M) of rows averaged with their neighbours, centred and of unit length."""
+    for task in range(inner.shape[0]):
+        out[task] = neighbours.smooth_gram(inner[task], nearest[task], weight)
+
+
+@entry_point
+def average_grams(inner: Gram, lengths: Gram, nearest: Indices, weight: float, out: Gram) -> None:
+    """Write the inner products (T, M, M) of rows averaged with their neighbours, each of its own length (T, M)."""
+    n_rows = inner.shape[1]
+    scaled = np.empty((n_rows, n_rows), np.float32)
+    for task in range(inner.shape[0]):
+        for i in range(n_rows):
+            for j in range(n_rows):
+                scaled[i, j] = inner[task, i, j] * (lengths[task, i] * lengths[task, j])
+        out[task] = neighbours.average_gram(scaled, nearest[task], weight)
+
+
+@entry_point
+def fit_mixtures(
+    gram_batch: Gram,
+    labels: Indices,
+    hints: Array,
+    class_shares: Array,
+    estimate: bool,
+    head_start: float,
+    logits: Array,
+    found: Array,
+    within: Array,
+    trust: Array,
+) -> None:
+    """Fit a mixture to each task.
+
+    ``gram_batch`` (T, M, M), support rows first; ``labels`` (T, n); ``hints`` (T, N, m); ``class_shares`` (T, N).
+    Written in place: ``logits`` (T, N, M), shares ``found`` (T, N), ``within`` and ``trust`` (T,).
+    """
+    weights, n_query = np.ones(labels.shape[1]), hints.shape[2]
+    for task in range(gram_batch.shape[0]):
+        fitted = mixture.fit_mixture(
+            gram_batch[task], labels[task], weights, hints[task], class_shares[task], estimate, head_start, n_query
+        )
+        logits[task], found[task] = fitted.logits, fitted.shares
+        within[task], trust[task] = fitted.within, fitted.trust
+
+
+@entry_point
+def fit_platt_batch(margins: Array, labels: Indices, slope: Array, intercept: Array) -> None:
+    """Write slope and intercept (T, N), fitted on the first n of ``margins`` (T, M, N) with ``labels`` (T, n)."""
+    n_support = labels.shape[1]
+    weights = np.ones(n_support)
+    for task in range(margins.shape[0]):
+        slope[task], intercept[task] = platt.fit_platt(margins[task, :n_support], labels[task], weights)
+
+
+@entry_point
+def spread_labels(inner: Gram, nearest: Indices, labels: Indices, logits: Array, weights: Array) -> None:
+    """Spread the ``labels`` (T, n) of each task over the graph of its neighbours.
+
+    ``inner`` (T, M, M), inner products of unit rows, support rows first; ``nearest`` (T, M, k). Written in place:
+    ``logits`` (T, M, N) of all rows, and the graph's weight ω (T,).
+    """
+    n_rows, n_classes = logits.shape[1:]
+    squares, reached = np.empty(nearest.shape[1:]), np.empty((n_rows, n_classes))
+    for task in range(inner.shape[0]):
+        gram = inner[task]
+        for i in range(n_rows):
+            for place in range(nearest.shape[2]):
+                neighbour = nearest[task, i, place]
+                squares[i, place] = 0.0 if neighbour == i else max(2.0 - 2.0 * np.float64(gram[i, neighbour]), 0.0)
+        width, weight = graph.measure_edges(squares)
+        known = _with_direction(labels[task], gram)
+        checked = _checked(known, n_classes)
+        alone = _solve(_system(nearest[task], squares, width), known, checked, reached)
+        if len(checked):
+            weight *= _trust(gram, known, checked, alone, n_classes)
+        logits[task], weights[task] = graph.graph_logits(reached, weight, LEAST_REACHED), weight
+
+
+@leaf
+def _system(nearest: Indices, squares: Array, width: float) -> Array:
+    """I − 0.95 D^−½ W D^−½, (M, M)."""
+    n_rows, k = nearest.shape
+    system, inverse = np.zeros((n_rows, n_rows)), np.zeros(n_rows)
+    for i in range(n_rows):
+        for place in range(k):
+            if nearest[i, place] != i:
+                edge = np.exp(-squares[i, place] / width)
+                system[i, nearest[i, place]] = system[nearest[i, place], i] = edge
+    for i in range(n_rows):
+        degree = system[i].sum()
+        if degree > 0.0:
+            inverse[i] = 1.0 / np.sqrt(degree)
+    for i in range(n_rows):
+        for j in range(n_rows):
+            system[i, j] *= -DAMPING * inverse[i] * inverse[j]
+        system[i, i] = 1.0
+    return system
+
+
+@routine
+def _solve(system: Array, labels: Indices, checked: Indices, reached: Array) -> Array:
+    """Write what spreads from the ``labels`` (n,) to all rows, (M, N).
+
+    Returns what spreads to the support from each of the ``checked`` rows (c,) by itself, (n, c). Queries are eliminated
+    first: what spreads between labelled rows needs only a system of their own size.
+    """
+    n, (n_rows, n_classes) = len(labels), reached.shape
+    columns = np.zeros((n, n_classes + len(checked)))
+    for i in range(n):
+        if labels[i] >= 0:
+            columns[i, labels[i]] = 1.0
+    for place in range(len(checked)):
+        columns[checked[place], n_classes + place] = 1.0
+    among_support = system[:n, :n].copy()
+    through = np.zeros((n_rows - n, n))
+    if n < n_rows:
+        through[:] = np.linalg.solve(system[n:, n:].copy(), system[n:, :n].copy())
+        among_support -= np.dot(system[:n, n:].copy(), through)
+    at_support = np.zeros(columns.shape)
+    at_support[:] = np.linalg.solve(among_support, columns)
+    reached[:n] = at_support[:, :n_classes]
+    reached[n:] = -np.dot(through, reached[:n])
+    return at_support[:, n_classes:].copy()
+
+
+@leaf
+def _with_direction(labels: Indices, inner: Gram) -> Indices:
+    """The labels (n,), −1 for rows without direction, which neither tell nor are told."""
+    known = labels.copy()
+    for i in range(len(known)):
+        if inner[i, i] <= 0.0:
+            known[i] = -1
+    return known
+
+
+@leaf
+def _checked(labels: Indices, n_classes: int) -> Indices:
+    """Labelled rows whose class has others, at most so many, as `subsets.evenly` draws them."""
+    counts, several, total = np.zeros(n_classes, np.int64), np.empty(len(labels), np.int64), 0
+    for i in range(len(labels)):
+        if labels[i] >= 0:
+            counts[labels[i]] += 1
+    for i in range(len(labels)):
+        if labels[i] >= 0 and counts[labels[i]] > 1:
+            several[total] = i
+            total += 1
+    n_checked = min(total, MOST_CHECKED)
+    checked = several[:n_checked].copy()
+    if n_checked < total:
+        for place in range(n_checked):
+            start = place * total // n_checked
+            width = (place + 1) * total // n_checked - start
+            checked[place] = several[start + int(_DRAWS[place] * width)]
+    return checked
+
+
+@leaf
+def _trust(inner: Gram, labels: Indices, checked: Indices, alone: Array, n_classes: int) -> float:
+    """`graph.trust_by_labels` of rows ``checked`` (c,), from each of which so much spreads to the support, (n, c)."""
+    n_checked = len(checked)
+    by_graph, sums = np.zeros((n_checked, n_classes)), np.zeros((n_checked, n_classes))
+    squares, own = np.empty(n_checked), np.empty(n_checked, np.int64)
+    lengths, counts = np.zeros(n_classes), np.zeros(n_classes)
+    for i in range(len(labels)):
+        if labels[i] >= 0:
+            counts[labels[i]] += 1.0
+            for j in range(len(labels)):
+                if labels[i] == labels[j]:
+                    lengths[labels[i]] += inner[i, j]
+    for place in range(n_checked):
+        row = checked[place]
+        squares[place], own[place] = inner[row, row], labels[row]
+        for j in range(len(labels)):
+            if labels[j] >= 0:
+                sums[place, labels[j]] += inner[row, j]
+                by_graph[place, labels[j]] += alone[j, place] if j != row else 0.0
+    return graph.trust_by_labels(by_graph, sums, squares, own, lengths, counts)

@@ -1,0 +1,318 @@
+"""A chunk of small tasks of one size, as the pipeline asks it. Compiled parts are loaded before the first task."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginshot.batch.inputs import ArrayTasks, TableTasks
+from marginshot.classifier.pipeline import NEIGHBOURS_OF_SHARES, Solution, Space, space_of_shares
+from marginshot.classifier.settings import Settings
+from marginshot.model.neighbours import neighbour_weight, neighbours_among, neighbours_in_task
+from marginshot.model.shares import is_estimated
+from marginshot.solvers.continuation import stage_tolerances
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+Grams = NDArray[np.floating]
+
+_LEAST_SINGLE_NORM = 1e-5  # gradient norm that single precision still resolves, with rows of unit length
+
+
+@dataclass(frozen=True)
+class BatchMixture:
+    """Mixtures of some tasks: logits (T, M, N) at all rows, shares (T, N), variance within (T,), trust (T,)."""
+
+    logits: Array
+    shares: Array
+    within: Array
+    trust: Array
+
+
+class BatchTask:
+    """Some tasks of one size.
+
+    Parameters
+    ----------
+    tasks : ArrayTasks or TableTasks
+    chunk : slice
+        Which of them.
+    labels : ndarray of int of shape (T, n)
+    n_classes : int
+    transformer : transformer or None
+    settings : Settings
+    """
+
+    def __init__(
+        self,
+        tasks: ArrayTasks | TableTasks,
+        chunk: slice,
+        labels: Labels,
+        n_classes: int,
+        transformer: Any,
+        settings: Settings,
+    ) -> None:
+        self.tasks, self.chunk, self.labels, self.settings = tasks, chunk, labels, settings
+        self.transformer, self.n_classes = transformer, n_classes
+        self.n_tasks, self.n_support = labels.shape
+        self.n_query = tasks.query.shape[1]
+        self.nearest = np.empty((self.n_tasks, 0, 0), np.int64)
+        self.graph_logits: Array | None = None
+
+    def transform(self) -> None:
+        """Inner products of the transformed rows, support first, and the lengths the rows had."""
+        kernel = self.settings.kernel_function
+        self.inner, self.lengths = self.tasks.inner(self.chunk, self.transformer, kernel)
+        self.rows = self.inner
+
+    def average_with_neighbours(self, n_neighbors: int, weight: float) -> None:
+        """Average each row with its neighbours, inside the inner products."""
+        self.nearest, self.weight = find_nearest(self.inner, n_neighbors), weight
+        self.rows = smooth(self.inner, self.nearest, weight)
+
+    def spread_labels(self) -> Array:
+        """Spread the labels over the graph of neighbours; returns the weight of its logits (T,)."""
+        self.graph_logits, omega = spread(self.inner, self.nearest, self.labels, self.n_classes)
+        return omega
+
+    def build_kernel(self) -> None:
+        """Kernel matrices (T, M, M) of the rows as they are now."""
+        kernel = self.settings.kernel_function
+        self.grams = self.rows
+        if kernel.is_named:
+            squares = np.einsum("tii->ti", self.rows)
+            self.grams = kernel.fitted(self.rows).of_inner(self.rows, squares, squares)
+            self.grams = np.ascontiguousarray(self.grams, dtype=np.float32)
+
+    def fit_mixture(self, space: Space, shares: Array | None, head_start: float, heard: Array | float) -> BatchMixture:
+        """Fit a mixture to each task."""
+        hints = np.zeros((self.n_tasks, self.n_classes, self.n_query))
+        if self.graph_logits is not None:
+            hints = np.ascontiguousarray(self.graph_logits[:, self.n_support :].transpose(0, 2, 1))
+        return fit_mixtures(self._grams_in(space), self.labels, hints, shares, head_start, heard)
+
+    def follow_path(self, class_offsets: Array) -> None:
+        """Margins (T, M, N) of all rows, and the gradient norms (T, N, stages) at which the solver stopped."""
+        self.margins, self.norms = follow_paths(self.grams, self.labels, class_offsets, self.settings)
+
+    def fit_platt(self) -> tuple[Array, Array]:
+        """Platt's slopes and intercepts (T, N) of the margins of the support."""
+        return fit_platt(self.margins, self.labels)
+
+    def query_scores(self, solution: Solution) -> Array:
+        """Scores of the queries, (T, m, N)."""
+        n = self.n_support
+        logits = solution.mixture.logits[:, n:] if isinstance(solution.mixture, BatchMixture) else 0.0
+        graph_logits = 0.0 if self.graph_logits is None else self.graph_logits[:, n:]
+        scores = solution.combination.scores(self.margins[:, n:], logits, graph_logits)
+        # A query at the mean of the task has no direction: nothing speaks for any class.
+        scores[self.grams.diagonal(axis1=1, axis2=2)[:, n:] == 0] = 0.0
+        return scores
+
+    def _grams_in(self, space: Space) -> Grams:
+        """The kernel matrices (T, M, M) in which a mixture is fitted."""
+        if space is Space.OWN_LENGTHS and self.nearest.size:
+            return average(self.inner, self.lengths, self.nearest, self.weight)
+        if space is not Space.SMOOTHED:
+            return self.grams
+        unit = self.grams.copy()
+        centre(unit)
+        n_rows = self.n_support + self.n_query
+        k = neighbours_in_task(NEIGHBOURS_OF_SHARES, self.n_support, n_rows, self.n_classes)
+        if not k:
+            return unit
+        return smooth(unit, find_nearest(unit, k), neighbour_weight(self.n_support, self.n_classes))
+
+
+def centre(grams: Grams) -> None:
+    """Centre kernel matrices (T, M, M) and scale their rows to unit length, in place."""
+    from marginshot.batch.compiled import centre_grams  # imports numba
+
+    centre_grams(grams, np.empty(grams.shape[:2], np.float32), 0.0)
+
+
+def find_nearest(inner: Grams, n_neighbors: int) -> Labels:
+    """Places (T, M, k) of the neighbours of unit rows with inner products (T, M, M)."""
+    from marginshot.batch.compiled import find_neighbours  # imports numba
+
+    nearest = np.empty((*inner.shape[:2], neighbours_among(n_neighbors, inner.shape[1])), np.int64)
+    find_neighbours(inner, nearest)
+    return nearest
+
+
+def smooth(inner: Grams, nearest: Labels, weight: float) -> Grams:
+    """Inner products (T, M, M) of rows averaged with their neighbours, centred and of unit length."""
+    from marginshot.batch.compiled import smooth_grams  # imports numba
+
+    smoothed = np.empty_like(inner)
+    smooth_grams(inner, nearest, weight, smoothed)
+    return smoothed
+
+
+def average(inner: Grams, lengths: Grams, nearest: Labels, weight: float) -> Grams:
+    """Inner products (T, M, M) of rows averaged with their neighbours, of their own lengths (T, M)."""
+    from marginshot.batch.compiled import average_grams  # imports numba
+
+    averaged = np.empty_like(inner)
+    average_grams(inner, lengths, nearest, weight, averaged)
+    return averaged
+
+
+def spread(inner: Grams, nearest: Labels, labels: Labels, n_classes: int) -> tuple[Array, Array]:
+    """The graph's logits (T, M, N) of all rows, and its weight (T,)."""
+    from marginshot.batch.compiled import spread_labels  # imports numba
+
+    logits, weights = np.empty((*inner.shape[:2], n_classes)), np.empty(len(inner))
+    spread_labels(inner, nearest, labels, logits, weights)
+    return logits, weights
+
+
+def fit_mixtures(
+    grams: Grams, labels: Labels, hints: Array, shares: Array | None, head_start: float, heard: Array | float
+) -> BatchMixture:
+    """A mixture for each task, its logits times ``heard`` (T,); arguments as for `marginshot.model.mixture`."""
+    from marginshot.batch import compiled  # imports numba
+
+    n_tasks, n_rows, n_classes = len(grams), grams.shape[1], hints.shape[1]
+    given = np.full((n_tasks, n_classes), 1.0 / n_classes) if shares is None else np.ascontiguousarray(shares)
+    logits, found = np.empty((n_tasks, n_classes, n_rows)), np.empty((n_tasks, n_classes))
+    within, trust = np.empty(n_tasks), np.empty(n_tasks)
+    compiled.fit_mixtures(grams, labels, hints, given, shares is None, head_start, logits, found, within, trust)
+    logits *= np.broadcast_to(heard, n_tasks)[:, None, None]
+    return BatchMixture(logits.transpose(0, 2, 1), found, within, trust)
+
+
+def fit_platt(margins: Array, labels: Labels) -> tuple[Array, Array]:
+    """Slopes and intercepts (T, N), fitted on the support, first in ``margins`` (T, M, N)."""
+    from marginshot.batch.compiled import fit_platt_batch  # imports numba
+
+    slope, intercept = np.empty((2, len(margins), margins.shape[2]))
+    fit_platt_batch(margins, labels, slope, intercept)
+    return slope, intercept
+
+
+def follow_paths(grams: Grams, labels: Labels, class_offsets: Array, settings: Settings) -> tuple[Array, Array]:
+    """Margins (T, M, N) and gradient norms (T, N, stages) of tasks with kernel matrices (T, M, M).
+
+    Single precision is faster and enough for the usual tolerances. A task that does not converge in it is solved again
+    in double precision, whatever the other tasks of the batch do.
+    """
+    precision = precision_for(settings)
+    margins, norms = run_solver(grams.astype(precision, copy=False), labels, class_offsets, settings)
+    stalled = ~(norms <= stage_tolerances(settings.tol, len(settings.stages))).all(axis=(1, 2))
+    if stalled.any() and precision is np.float32:
+        _load_solver(np.float64)
+        margins[stalled], norms[stalled] = run_solver(
+            grams[stalled].astype(np.float64), labels[stalled], class_offsets[stalled], settings
+        )
+    return margins, norms
+
+
+def run_solver(grams: Grams, labels: Labels, class_offsets: Array, settings: Settings) -> tuple[Array, Array]:
+    """Margins (T, M, N) and gradient norms (T, N, stages), in the precision of ``grams``."""
+    from marginshot.batch import paths_compiled  # imports numba
+
+    (n_tasks, n_rows), n_classes = grams.shape[:2], class_offsets.shape[1]
+    margins = np.empty((n_tasks, n_rows, n_classes))
+    norms = np.empty((n_tasks, n_classes, len(settings.stages)))
+    paths_compiled.follow_paths(
+        grams,
+        labels,
+        class_offsets,
+        np.array(settings.stages),
+        float(settings.lambda1),
+        float(settings.gamma1),
+        float(settings.gamma2),
+        stage_tolerances(settings.tol, len(settings.stages)),
+        int(settings.max_iter),
+        margins,
+        norms,
+    )
+    return margins, norms
+
+
+def precision_for(settings: Settings) -> Any:
+    """Precision in which the gradient can become as small as the tolerances ask."""
+    least = stage_tolerances(settings.tol, len(settings.stages)).min()
+    return np.float32 if least >= _LEAST_SINGLE_NORM else np.float64
+
+
+def load_parts(settings: Settings, n_classes: int) -> None:
+    """Compile, or read from numba's cache, every part that tasks of so many classes need."""
+    _load_solver(precision_for(settings))
+    space = space_of_shares(settings, n_classes) if is_estimated(settings.prior) else Space.KERNEL
+    if settings.n_neighbors or space is Space.SMOOTHED:
+        _load_neighbours()
+    if space is Space.OWN_LENGTHS:
+        _load_own_lengths()
+    if space is Space.SMOOTHED:
+        _load_centring()
+    if settings.needs_mixture:
+        _load_mixture()
+    if settings.answers.uses_graph:
+        _load_graph()
+
+
+_of_thread = threading.local()
+
+
+def seconds_compiling() -> float:
+    """Time this thread has spent so far with compiling, which no task is to be charged for."""
+    return getattr(_of_thread, "compiling", 0.0)
+
+
+def _load(what: str, smallest_task: Callable[[], Any]) -> None:
+    """Compile, or read from numba's cache, what ``smallest_task`` calls; it is told if that takes long."""
+    from marginshot._lib.jit import announce_compilation
+
+    started = time.thread_time()
+    with announce_compilation(f"{what} for batches of tasks"):
+        smallest_task()
+    _of_thread.compiling = seconds_compiling() + time.thread_time() - started
+
+
+@lru_cache
+def _load_solver(precision: Any) -> None:
+    labels = np.array([[0, 1]])
+
+    def solve() -> None:
+        margins, _ = run_solver(np.eye(2, dtype=precision)[None], labels, np.zeros((1, 2)), Settings())
+        fit_platt(margins, labels)
+
+    _load(f"the solver in {precision.__name__}", solve)
+
+
+@lru_cache(maxsize=1)
+def _load_neighbours() -> None:
+    gram = np.eye(4, dtype=np.float32)[None]
+    _load("neighbours inside the kernel", lambda: smooth(gram, find_nearest(gram, 1), 0.5))
+
+
+@lru_cache(maxsize=1)
+def _load_own_lengths() -> None:
+    gram = np.eye(4, dtype=np.float32)[None]
+    _load("shares of few classes", lambda: average(gram, np.ones((1, 4), np.float32), find_nearest(gram, 1), 0.5))
+
+
+@lru_cache(maxsize=1)
+def _load_centring() -> None:
+    _load("shares by smoothed rows", lambda: centre(np.eye(4, dtype=np.float32)[None]))
+
+
+@lru_cache(maxsize=1)
+def _load_mixture() -> None:
+    gram, labels, hints = np.eye(2, dtype=np.float32)[None], np.array([[0, 1]]), np.zeros((1, 2, 0))
+    _load("the mixture", lambda: fit_mixtures(gram, labels, hints, None, 0.0, 1.0))
+
+
+@lru_cache(maxsize=1)
+def _load_graph() -> None:
+    gram = np.eye(4, dtype=np.float32)[None]
+    _load("the graph of neighbours", lambda: spread(gram, find_nearest(gram, 1), np.array([[0, 1]]), 2))

@@ -1,0 +1,144 @@
+"""The method, step by step: the one module that decides what happens in which order.
+
+    features → transform → neighbours → graph of neighbours → kernel → mixture and class shares → planes → combination
+
+`solve` asks a task for each step. A small task (`small.py`), a large one (`large.py`) and a batch of small ones
+(`marginshot.batch.solve`) do the same steps by other means. Arrays of a batch have a leading axis of tasks, written
+(...) here; those of one task have none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginshot.classifier.settings import Settings
+from marginshot.model.calibration import Combination
+from marginshot.model.mixture import FEW_CLASSES
+from marginshot.model.neighbours import neighbour_weight, neighbours_in_task
+from marginshot.model.shares import HEAD_START, HEAD_START_OF_OFFSETS, is_estimated, offsets
+
+Array = NDArray[np.float64]
+
+NEIGHBOURS_OF_SHARES = 8  # that rows are averaged with for the estimate of shares, where planes average with none
+
+
+class Space(Enum):
+    """Among which rows a mixture is fitted."""
+
+    KERNEL = auto()
+    """Those of the planes."""
+    SMOOTHED = auto()
+    """Those of the planes, averaged with their neighbours: clusters show more clearly."""
+    OWN_LENGTHS = auto()
+    """Averaged rows of their own lengths.
+
+    Of few classes one may hold nearly all rows. The task's mean then lies in its midst, and rows scaled to unit length
+    from there point anywhere.
+    """
+
+
+class FittedMixture(Protocol):
+    """What `solve` reads of a mixture: shares (..., N), variance within classes (...), trust (...)."""
+
+    @property
+    def shares(self) -> Array: ...  # noqa: D102
+    @property
+    def within(self) -> Array | float: ...  # noqa: D102
+    @property
+    def trust(self) -> Array | float: ...  # noqa: D102
+
+
+class Task(Protocol):
+    """A task, or a batch of tasks of one size, that does each step when asked."""
+
+    n_support: int
+    n_query: int
+    n_classes: int
+
+    def transform(self) -> None:
+        """Fit the feature transform and apply it."""
+
+    def average_with_neighbours(self, n_neighbors: int, weight: float) -> None:
+        """Find each row's neighbours and average it with them."""
+
+    def spread_labels(self) -> Array | float:
+        """Spread the labels over the graph of neighbours; returns the weight ω (...) of its logits."""
+
+    def build_kernel(self) -> None:
+        """Compare the rows by the kernel."""
+
+    def fit_mixture(self, space: Space, shares: Array | None, head_start: float, heard: Array | float) -> FittedMixture:
+        """Fit a mixture, with ``shares`` (..., N) or, for None, estimated ones.
+
+        ``heard`` (...) is 0 where its logits are to be silent, else 1.
+        """
+
+    def follow_path(self, class_offsets: Array) -> None:
+        """Fit the planes along the growing λ2, with these offsets (..., N) of f."""
+
+    def fit_platt(self) -> tuple[Array, Array]:
+        """Platt's slopes and intercepts, each (..., N), of the margins of the support."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What `solve` found, besides what the task itself holds.
+
+    Attributes
+    ----------
+    shares, offsets : ndarray of shape (..., N)
+        Of the classes among the queries, and the constant part of f they give.
+    mixture : FittedMixture or None
+        The one whose logits answer; None where none does.
+    combination : Combination
+    """
+
+    shares: Array
+    offsets: Array
+    mixture: FittedMixture | None
+    combination: Combination
+
+
+def solve(task: Task, settings: Settings, shares: Array) -> Solution:
+    """Go through all steps, with the class ``shares`` (..., N) to begin with."""
+    n_support, n_classes = task.n_support, task.n_classes
+    task.transform()
+    n_neighbors = neighbours_in_task(settings.n_neighbors, n_support, n_support + task.n_query, n_classes)
+    if n_neighbors:
+        task.average_with_neighbours(n_neighbors, neighbour_weight(n_support, n_classes))
+    nothing = np.zeros(shares.shape[:-1])
+    omega = task.spread_labels() if n_neighbors and settings.answers.uses_graph else nothing
+    task.build_kernel()
+    mixture = _find_mixture(task, settings, shares) if settings.needs_mixture else None
+    if mixture is not None:
+        shares = mixture.shares
+    class_offsets = offsets(settings.prior, shares)
+    task.follow_path(class_offsets)
+    answering = mixture if settings.answers.answers_jointly else None
+    within = nothing + 1.0 if answering is None else np.asarray(answering.within)
+    combination = settings.answers.combine(task.fit_platt, n_support, n_classes, within, np.asarray(omega))
+    return Solution(shares, class_offsets, answering, combination)
+
+
+def _find_mixture(task: Task, settings: Settings, shares: Array) -> FittedMixture:
+    """The mixture that the settings ask for: where shares are estimated, and where answers come from."""
+    if not is_estimated(settings.prior):
+        return task.fit_mixture(Space.KERNEL, shares, 0.0, 1.0)
+    jointly = settings.answers.answers_jointly
+    space = space_of_shares(settings, task.n_classes)
+    mixture = task.fit_mixture(space, None, HEAD_START if jointly else HEAD_START_OF_OFFSETS, 1.0)
+    if not jointly or space is Space.KERNEL:
+        return mixture
+    return task.fit_mixture(Space.KERNEL, mixture.shares, 0.0, np.sign(np.asarray(mixture.trust)))
+
+
+def space_of_shares(settings: Settings, n_classes: int) -> Space:
+    """Where shares are estimated."""
+    if not settings.n_neighbors:
+        return Space.SMOOTHED
+    return Space.OWN_LENGTHS if n_classes <= FEW_CLASSES else Space.KERNEL

@@ -1,0 +1,87 @@
+"""What a fitted classifier knows of later rows: rows in, margins and scores out. Small enough to save or to send."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginshot.model.graph import LabelGraph
+from marginshot.model.kernels import Kernel
+from marginshot.model.neighbours import NeighbourSmoothing
+from marginshot.model.transforms import transform_rows
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """Planes, and the way from a user's rows to those the planes live among.
+
+    Attributes
+    ----------
+    transformer : fitted transformer or None
+    smoothing : NeighbourSmoothing or None
+    graph : LabelGraph or None
+    kernel : Kernel
+        Its width fixed.
+    expansion : ndarray of shape (P, D) or None
+        Rows that the kernel compares with; None where planes are planes among the rows, or the kernel is given.
+    planes : ndarray of shape (P, N)
+        Of f, without the offset.
+    offsets : ndarray of shape (N,)
+    score_coef : ndarray of shape (P, N)
+        Planes of the calibrated scores but for the graph.
+    score_intercept : ndarray of shape (N,)
+    graph_scale : float
+        What the graph's logits count for among the scores.
+    """
+
+    transformer: Any
+    smoothing: NeighbourSmoothing | None
+    graph: LabelGraph | None
+    kernel: Kernel
+    expansion: Rows | None
+    planes: Array
+    offsets: Array
+    score_coef: Array
+    score_intercept: Array
+    graph_scale: float
+
+    def margins(self, block: Rows) -> Array:
+        """f of each class (n, N) at checked rows (n, D) of a user's."""
+        features, _ = self._place(block)
+        return np.asarray(features @ self.planes + self.offsets)
+
+    def scores(self, block: Rows) -> Array:
+        """Calibrated scores (n, N) at checked rows (n, D) of a user's."""
+        return self.combine(*self._place(block))
+
+    def scores_of_fitted(self, rows: Rows, graph_logits: Array | float) -> Array:
+        """Calibrated scores (n, N) at rows (n, D) of `fit`, transformed and averaged already."""
+        return self.combine(self.features(rows), graph_logits)
+
+    def combine(self, features: Rows, graph_logits: Array | float) -> Array:
+        """Scores (n, N) from what the planes are multiplied with (n, P), and from the logits (n, N) of the graph.
+
+        A row without direction has zero features: nothing speaks for any class.
+        """
+        scores: Array = features @ self.score_coef + self.score_intercept + self.graph_scale * graph_logits
+        scores[~features.any(axis=1)] = 0.0
+        return scores
+
+    def features(self, rows: Rows) -> Rows:
+        """What the planes are multiplied with: the rows themselves, or their kernel with those of the expansion."""
+        return rows if self.kernel.is_linear else self.kernel.matrix(rows, self.expansion)
+
+    def _place(self, block: Rows) -> tuple[Rows, Array | float]:
+        """Features (n, P) of a user's rows, and the graph's logits (n, N) at them."""
+        rows = block if self.transformer is None else transform_rows(self.transformer, block)
+        if self.smoothing is None:
+            return self.features(rows), 0.0
+        around = self.smoothing.look_around(rows)
+        graph_logits = 0.0 if self.graph is None else self.graph.logits(self.smoothing.rows, rows, around)
+        return self.features(self.smoothing.transform(rows, around)), graph_logits

@@ -1,0 +1,85 @@
+"""What `fit` and `predict` are given, as tables of row blocks: arrays, memory maps, Parquet files, Dask arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from marginshot.classifier.large import LEAST_ROWS
+from marginshot.data.labels import Labelled, encode_labels
+from marginshot.data.rows import ArrayRows, ParquetRows, Table
+
+
+def open_table(estimator: Any, X: Any, *, reset: bool) -> Table:
+    """X as a table: as it is where it is large, checked and converted where it is not.
+
+    Values of a large table are checked later, in the first pass over its blocks.
+    """
+    source = _as_blocks(X)
+    if source is None:
+        # float16 is widened: its sums overflow.
+        return ArrayRows(validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32]))
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
+    return source
+
+
+def _as_blocks(X: Any) -> Table | None:
+    """X as a table to be read in blocks, or None for what is small or has to be converted first."""
+    if isinstance(X, ParquetRows):
+        return X
+    if is_dask(X):
+        from marginshot.classifier.distributed import DaskRows
+
+        return DaskRows(X)
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype in (np.float16, np.float32, np.float64):
+        return ArrayRows(X) if len(X) >= LEAST_ROWS and X.shape[1] else None
+    return None
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask array; asked without importing Dask."""
+    return type(X).__module__.startswith("dask.array") and hasattr(X, "to_delayed")
+
+
+def read_labels(source: Table, y: Any) -> Labelled:
+    """The labelled rows of ``y`` (n_rows,); beside Dask blocks it is read where they are."""
+    if hasattr(source, "read_labels"):
+        known: Labelled = source.read_labels(y)
+        return known
+    return Labelled.from_codes(*encode_labels(y, n_rows=source.shape[0]))
+
+
+def read_weights(sample_weight: ArrayLike | None, known: Labelled, n_rows: int) -> NDArray[np.float64]:
+    """Weights (n,) of the labelled rows, from one for each of ``n_rows`` rows; 1 where there are none."""
+    if sample_weight is None:
+        return np.ones(len(known.index))
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n_rows,):
+        raise ValueError(f"sample_weight must have shape ({n_rows},), a number for each row of X; got {weights.shape}.")
+    weights = weights[known.index]
+    if not np.isfinite(weights).all() or (weights <= 0).any():
+        raise ValueError(
+            f"sample_weight of labelled rows must be finite and above 0; got {weights.min()}. "
+            "Mark a row that is not to count as unlabelled."
+        )
+    return weights
+
+
+def lazy_on_dask(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method of the classifier answer a Dask array with a Dask array, computed where the blocks are."""
+
+    @wraps(method)
+    def wrapper(estimator: Any, X: Any) -> Any:
+        check_is_fitted(estimator)
+        if not is_dask(X):
+            return method(estimator, X)
+        from marginshot.classifier.distributed import map_rows
+
+        return map_rows(estimator, method.__name__, X)
+
+    return wrapper

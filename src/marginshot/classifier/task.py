@@ -1,0 +1,200 @@
+"""One task of any size: the steps of the pipeline that a small and a large task do alike."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginshot._lib.warn import warn_user
+from marginshot.classifier.passes import RowMap, column_sums
+from marginshot.classifier.pipeline import NEIGHBOURS_OF_SHARES, Solution, Space
+from marginshot.classifier.predictor import Predictor
+from marginshot.classifier.progress import FitMonitor
+from marginshot.classifier.settings import Settings
+from marginshot.data.labels import Labelled
+from marginshot.data.rows import ArrayRows, Table
+from marginshot.model.graph import LabelGraph
+from marginshot.model.mixture import Mixture, believe, fit_mixture
+from marginshot.model.neighbour_search import nearest_in_gram
+from marginshot.model.neighbours import NeighbourSmoothing, neighbour_weight, neighbours_in_task, smooth_gram
+from marginshot.model.platt import fit_platt
+from marginshot.model.primitives import centre_and_scale
+from marginshot.model.subsets import evenly, sample_rows
+from marginshot.model.transforms import CentreAndNormalise, differ_in_length, widened
+from marginshot.solvers.continuation import Path
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+_SAMPLED_ROWS = 2000  # that tell whether rows differ in length alone
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a user asks of `fit`.
+
+    Attributes
+    ----------
+    table : Table
+        Rows as they came.
+    known : Labelled
+    weights : ndarray of shape (n,)
+        What each labelled row counts for.
+    transformer : transformer or None
+        Not fitted yet.
+    settings : Settings
+    monitor : FitMonitor
+    n_landmarks : int
+        Of an approximated kernel.
+    seed : int
+        Of every sample of rows.
+    """
+
+    table: Table
+    known: Labelled
+    weights: Array
+    transformer: Any
+    settings: Settings
+    monitor: FitMonitor
+    n_landmarks: int
+    seed: int
+
+
+class OneTask(ABC):
+    """A task as the pipeline asks it, its rows in a table."""
+
+    path: Path
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem, self.known, self.settings = problem, problem.known, problem.settings
+        self.table, self.row_map = problem.table, RowMap()
+        self.n_rows = problem.table.shape[0]
+        self.n_support, self.n_classes = len(problem.known.index), len(problem.known.classes)
+        self.n_query = self.n_rows - self.n_support
+        self.smoothing: NeighbourSmoothing | None = None
+        self.graph: LabelGraph | None = None
+        self.graph_logits: Array | None = None
+
+    @property
+    @abstractmethod
+    def in_memory(self) -> bool:
+        """Whether the transformed rows are kept as a table of their own."""
+
+    def transform(self) -> None:
+        """Fit the feature transform; keep its rows, or remember to apply it to each block."""
+        transformer, source = self.problem.transformer, self.problem.table
+        drops_lengths = isinstance(transformer, CentreAndNormalise) and transformer.power != 1.0
+        if drops_lengths and differ_in_length(widened(source.take(evenly(self.n_rows, _SAMPLED_ROWS)))):
+            warn_user(
+                f"The {self.n_rows:,} rows differ more in their lengths than in their directions, and {transformer} "
+                "drops the lengths; standardise the features first."
+            )
+        if not self.in_memory:
+            fit_on_blocks(transformer, source)
+            self.row_map = RowMap(transformer)
+            return
+        if not isinstance(source, ArrayRows):
+            raise ValueError(
+                f"feature_transform={self.problem.transformer!r} needs X in memory; got a {type(source).__name__}. "
+                'Set "power" instead.'
+            )
+        source.accumulate(column_sums)  # raises where X is not finite
+        X = widened(source.X)
+        if transformer is None:
+            rows = X
+        elif isinstance(transformer, CentreAndNormalise):
+            rows, self.lengths = transformer.fit_unit_rows(X, self.known.codes(self.n_rows))
+        else:
+            # A user's transformer does not see the labels: it would take −1 for a class.
+            rows = np.asarray(transformer.fit_transform(X))
+        self.table = ArrayRows(rows)
+
+    def average_with_neighbours(self, n_neighbors: int, weight: float) -> None:
+        """Average each row with its neighbours, and keep both for rows that come later."""
+        self.smoothing = NeighbourSmoothing(n_neighbors, weight)
+        self.table = ArrayRows(self.smoothing.fit_transform(cast(ArrayRows, self.table).X))
+
+    def spread_labels(self) -> float:
+        """Spread the labels over the graph of neighbours; returns the weight of its logits."""
+        smoothing = cast(NeighbourSmoothing, self.smoothing)
+        known = self.known
+        self.graph = LabelGraph.fit(smoothing, known.index, known.labels, self.problem.weights, self.n_classes)
+        self.graph_logits = self.graph.logits_of_fitted(smoothing.filled)
+        return self.graph.weight
+
+    def fit_mixture(self, space: Space, shares: Array | None, head_start: float, heard: Array | float) -> Mixture:
+        """Fit a mixture to a sample of the rows; its coefficients are over the sample, `chosen`."""
+        positions, queries = sample_rows(self.known.index, self.known.labels, self.n_rows, self.problem.seed)
+        self.chosen = np.concatenate((self.known.index[positions], queries))
+        labels = self.known.labels[positions]
+        hints = np.zeros((self.n_classes, len(queries)))
+        if self.graph_logits is not None:
+            hints = np.ascontiguousarray(self.graph_logits[queries].T)
+        mixture = fit_mixture(
+            self._gram_in(space, labels),
+            labels,
+            self.problem.weights[positions],
+            hints,
+            np.full(self.n_classes, 1.0 / self.n_classes) if shares is None else shares,
+            shares is None,
+            head_start,
+            self.n_query,
+        )
+        return mixture if np.all(heard) else believe(mixture, 0.0, mixture.shares)
+
+    def fit_platt(self) -> tuple[Array, Array]:
+        """Platt's slopes and intercepts (N,) of the margins of the support."""
+        return fit_platt(self.support_margins(), self.known.labels, self.problem.weights)
+
+    def _gram_in(self, space: Space, labels: Indices) -> Array:
+        """Inner products of the chosen rows, support first, among which a mixture is fitted."""
+        if space is Space.OWN_LENGTHS and self.smoothing is not None:
+            rows = self.smoothing.average(self.chosen, self.lengths)
+            rows = rows / max(np.abs(rows).max(initial=0.0), np.finfo(rows.dtype).tiny)
+            return np.asarray((rows @ rows.T).astype(np.float64))
+        gram = self.gram_of(self.chosen)
+        if space is not Space.SMOOTHED:
+            return gram
+        centre_and_scale(gram, 0.0)
+        k = neighbours_in_task(NEIGHBOURS_OF_SHARES, len(labels), len(gram), self.n_classes)
+        if not k:
+            return gram
+        return np.asarray(smooth_gram(gram, nearest_in_gram(gram, k), neighbour_weight(len(labels), self.n_classes)))
+
+    @abstractmethod
+    def gram_of(self, chosen: Indices) -> Array:
+        """Kernel matrix (c, c) of the rows ``chosen`` (c,), which may be changed."""
+
+    @abstractmethod
+    def support_margins(self) -> Array:
+        """f (n, N) of the labelled rows."""
+
+    @abstractmethod
+    def predictor(self, solution: Solution) -> Predictor:
+        """What `predict` needs."""
+
+
+def fit_on_blocks(transformer: Any, source: Table) -> None:
+    """Fit a transformer in the pass that also finds rows which are not finite."""
+    if isinstance(transformer, CentreAndNormalise):
+        (total,) = source.accumulate(partial(column_sums, prepare=transformer.prepare))
+        transformer.mean_ = total / source.shape[0]
+        return
+    source.accumulate(column_sums)
+    if transformer is None:
+        return
+    if isinstance(source, ArrayRows):
+        transformer.fit(source.X)
+    elif hasattr(source, "blocks") and hasattr(transformer, "partial_fit"):
+        for _, block in source.blocks():
+            transformer.partial_fit(block)
+    else:
+        raise ValueError(
+            f"feature_transform={transformer!r} cannot be fitted on blocks of a {type(source).__name__}; use "
+            '"cl2n" or "power", or transform X yourself and use None.'
+        )

@@ -1,0 +1,85 @@
+"""Answers to the rows of `fit` themselves: a label for every row, and its probabilities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginshot.classifier.predictor import Predictor
+from marginshot.classifier.task import OneTask
+from marginshot.data.labels import Labelled
+from marginshot.data.rows import Rows, Table, strips
+from marginshot.model.calibration import Calibration
+from marginshot.model.transforms import widened
+
+Array = NDArray[np.float64]
+
+# Probabilities up to this size, or up to a tenth of X, are kept; larger ones are computed when asked for.
+KEPT_BYTES = 256 * 2**20
+
+
+@dataclass(frozen=True)
+class Transduction:
+    """Labels of all rows, and their probabilities where they are kept.
+
+    Attributes
+    ----------
+    labels : array of shape (n_rows,)
+    distributions : array of shape (n_rows, N) or None
+    """
+
+    labels: Any
+    distributions: Any
+
+    @classmethod
+    def of_task(cls, task: OneTask, predictor: Predictor, calibration: Calibration) -> Transduction:
+        """Answer every row, in a pass over the blocks; on Dask blocks only when asked for, where they are."""
+        source, known = task.problem.table, task.known
+        if hasattr(source, "label"):
+            return cls(*source.label(predictor, calibration, known))
+        n_rows, n_features = source.shape
+        n_bytes = 8 * n_rows * task.n_classes
+        kept = n_bytes <= max(KEPT_BYTES, n_rows * n_features * source.dtype.itemsize // 10)
+        codes = np.empty(n_rows, dtype=np.int32)
+        distributions = np.empty((n_rows, task.n_classes)) if kept else None
+
+        def work(start: int, block: Rows) -> tuple[Array, ...]:
+            for first, strip in strips(block):
+                part = slice(start + first, start + first + len(strip))
+                scores = _scores(task, predictor, widened(strip), part)
+                codes[part] = scores.argmax(axis=1)
+                if distributions is not None:
+                    distributions[part] = calibration.probabilities(scores)
+            return ()
+
+        task.table.accumulate(work)
+        codes[known.index] = known.labels
+        if distributions is not None:
+            distributions[known.index] = np.eye(task.n_classes)[known.labels]
+        return cls(known.classes[codes], distributions)
+
+
+def distributions_of(source: Table, predictor: Predictor, calibration: Calibration, known: Labelled) -> Array:
+    """Probabilities (n_rows, N) of all rows of `fit`, read again from its table; certainty for the given labels."""
+    distributions = np.empty((source.shape[0], len(known.classes)))
+
+    def work(start: int, block: Rows) -> tuple[Array, ...]:
+        for first, strip in strips(block):
+            scores = predictor.scores(widened(strip))
+            distributions[start + first : start + first + len(strip)] = calibration.probabilities(scores)
+        return ()
+
+    source.accumulate(work)
+    distributions[known.index] = np.eye(len(known.classes))[known.labels]
+    return distributions
+
+
+def _scores(task: OneTask, predictor: Predictor, rows: Rows, part: slice) -> Array:
+    """Scores of the rows ``part`` of the task's own table, which may be transformed already."""
+    if not task.in_memory:
+        return predictor.scores(rows)
+    graph_logits = 0.0 if task.graph_logits is None else task.graph_logits[part]
+    return predictor.scores_of_fitted(rows, graph_logits)

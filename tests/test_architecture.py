@@ -1,0 +1,125 @@
+"""House rules that a machine can hold: the rooms, who imports what, what an import loads, where the version stands."""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+import marginshot
+
+ROOT = Path(__file__).parents[1]
+SOURCES = ROOT / "src" / "marginshot"
+MAX_ROOMS = 14
+
+TORCH_LIKE = {"torch", "torchvision", "timm", "lightning_fabric", "sentence_transformers", "transformers"}
+WEB = {"aiohttp", "fastapi", "flask", "starlette", "tornado", "uvicorn"}
+HEAVY = TORCH_LIKE | WEB | {"numba"}
+SCIENTIFIC = {"joblib", "matplotlib", "numpy", "optuna", "pandas", "pyarrow", "scipy", "sklearn"}
+
+
+def rooms() -> set[str]:
+    """Folders (with a slash) and files of the package, dunder files and py.typed aside."""
+    # A folder that git has emptied may keep its byte code: it is a room no more.
+    folders = {path.name + "/" for path in SOURCES.iterdir() if any(path.glob("*.py"))}
+    files = {path.name for path in SOURCES.iterdir() if path.is_file()}
+    return {name for name in folders | files if not name.startswith("__")} - {"py.typed"}
+
+
+def imported_packages(path: Path) -> set[str]:
+    """Top-level names of all absolute imports in a file, those inside functions included."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            names.add(node.module.partition(".")[0])
+    return names
+
+
+def importers(packages: set[str]) -> set[str]:
+    """Files under src/marginshot that import one of ``packages``, relative to it."""
+    return {
+        path.relative_to(SOURCES).as_posix() for path in SOURCES.rglob("*.py") if imported_packages(path) & packages
+    }
+
+
+def test_the_table_in_contributing_names_every_room_and_nothing_else():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = re.findall(r"^\| `([^`]+)` \| \S", text, flags=re.MULTILINE)
+    assert len(table) == len(set(table))
+    assert set(table) == rooms()
+
+
+def test_the_package_has_few_rooms():
+    assert len(rooms()) <= MAX_ROOMS
+
+
+def test_torch_is_imported_for_pictures_and_text_encoders_only():
+    strangers = {file for file in importers(TORCH_LIKE) if not file.startswith("vision/")}
+    assert strangers == {"labelling/encoders.py"}
+
+
+def test_numba_is_imported_by_compiled_code_only():
+    # neighbour_search asks it for the number of threads that pynndescent may use.
+    allowed = ("solvers/", "batch/", "_lib/jit.py", "model/neighbour_search.py")
+    assert {file for file in importers({"numba"}) if not file.startswith(allowed)} == set()
+
+
+def test_no_web_framework_is_imported():
+    assert importers(WEB) == set()
+
+
+@pytest.mark.parametrize(
+    ("program", "heavy"),
+    [
+        ("import marginshot", HEAVY),
+        ("from marginshot.cli.app import main; main(['--help'])", HEAVY | SCIENTIFIC),
+        ("from marginshot.cli.app import main; main(['evaluate', '--help'])", HEAVY | SCIENTIFIC),
+    ],
+)
+def test_nothing_heavy_is_loaded_before_it_is_needed(program, heavy):
+    script = (
+        f"import sys\ntry:\n    {program}\nexcept SystemExit:\n    pass\n"
+        f"sys.exit(' '.join(sorted({heavy} & set(sys.modules))) or None)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ("Usage" in done.stdout) == ("--help" in program)
+
+
+def test_the_version_is_stated_in_one_place():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["project"]["dynamic"] == ["version"]
+    assert project["tool"]["hatch"]["version"]["path"] == "src/marginshot/__init__.py"
+    stated = [
+        file.name
+        for file in [*ROOT.glob("*.toml"), *ROOT.glob("*.cff"), *SOURCES.rglob("*.py")]
+        if marginshot.__version__ in file.read_text(encoding="utf-8")
+    ]
+    assert stated == ["__init__.py"]
+    assert version("marginshot") == marginshot.__version__
+
+
+def test_supported_pythons_are_the_same_everywhere():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    prefix = "Programming Language :: Python :: "
+    declared = [name.removeprefix(prefix) for name in project["classifiers"] if name.startswith(prefix)]
+    assert project["requires-python"] == f">={declared[0]}"
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    matrix = re.search(r"^ +python: (\[.*\])$", workflow, flags=re.MULTILINE)
+    assert matrix is not None
+    assert json.loads(matrix[1]) == declared
+    for page in ("README.md", "CONTRIBUTING.md"):
+        assert f"Python {declared[0]} to {declared[-1]}" in (ROOT / page).read_text(encoding="utf-8")
+
+
+def test_the_lock_file_names_no_address():
+    lock = (ROOT / "requirements-dev.lock").read_text(encoding="utf-8")
+    assert "--hash=sha256:" in lock
+    assert not re.search(r"://|--(extra-)?index-url|--find-links| @ ", lock)
