@@ -6,7 +6,7 @@ LOWEST := .venv-lowest
 EXTRAS := dev,vision-test,text
 comma := ,
 
-.PHONY: demo test lint coverage lowest bench lock audit clean
+.PHONY: demo test lint coverage lowest bench crash fuzz lock audit clean
 
 demo: $(VENV)/.core
 	$(BIN)/marginshot evaluate digits --shot 1 --shot 5 --methods fs-tmmc,fs-mmc,simpleshot,laplacianshot \
@@ -32,6 +32,14 @@ lowest: $(LOWEST)/.installed
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/engine.py
+
+# Kills every command at every file-system event of a small run; `make test` at a sample of them.
+crash: $(VENV)/.dev
+	$(BIN)/python tests/safety/crash.py
+
+# Damages every kind of file we read in 500 ways; `make test` in 12.
+fuzz: $(VENV)/.dev
+	MARGINSHOT_FUZZ=500 $(BIN)/python -m pytest tests/safety/test_damaged_files.py
 
 # One file for all supported Pythons and systems; hashes, but no address of the index it was made with.
 lock: | $(BIN)/uv

@@ -217,13 +217,13 @@ def test_what_cannot_be_saved_or_loaded_is_said(tmp_path):
     with pytest.raises(FileNotFoundError, match="no saved classifier"):
         TransductiveMaxMarginClassifier.load(tmp_path / "nothing.npz")
     np.savez(tmp_path / "other.npz", X=X)
-    with pytest.raises(ValueError, match="is not a classifier saved by marginshot"):
+    with pytest.raises(ValueError, match="is damaged, or not a classifier saved by marginshot"):
         TransductiveMaxMarginClassifier.load(tmp_path / "other.npz")
     (tmp_path / "text.npz").write_text("hello")
-    with pytest.raises(ValueError, match="is not a classifier saved by marginshot"):
+    with pytest.raises(ValueError, match="is damaged, or not a classifier saved by marginshot"):
         TransductiveMaxMarginClassifier.load(tmp_path / "text.npz")
     np.savez(tmp_path / "pickled.npz", header=np.array([object()]))
-    with pytest.raises(ValueError, match="is not a classifier saved by marginshot"):
+    with pytest.raises(ValueError, match="is damaged, or not a classifier saved by marginshot"):
         TransductiveMaxMarginClassifier.load(tmp_path / "pickled.npz")
 
 

@@ -181,8 +181,8 @@ def test_wrong_columns_are_named(tmp_path, frame, message):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("bad.npz", r"bad\.npz is not a readable \.npz file"),
-        ("bad.parquet", r"bad\.parquet is not a readable Parquet file"),
+        ("bad.npz", r"bad\.npz is damaged, or not a readable \.npz file"),
+        ("bad.parquet", r"bad\.parquet is damaged, or not a readable Parquet file"),
         ("bad.csv", r"Cannot tell the format of 'bad\.csv': the suffix must be one of \.npz, \.parquet"),
     ],
 )
@@ -199,10 +199,10 @@ def test_truncated_archive_is_named(tmp_path):
     damaged = bytearray(whole)
     damaged[200:600] = bytes(400)
     path.write_bytes(damaged)
-    with pytest.raises(ValueError, match=r"short\.npz: array 'X' is damaged"):
+    with pytest.raises(ValueError, match=r"short\.npz is damaged, or not features: array 'X' cannot be read"):
         load_features(path)
     path.write_bytes(whole[:300])
-    with pytest.raises(ValueError, match=r"short\.npz is not a readable \.npz file"):
+    with pytest.raises(ValueError, match=r"short\.npz is damaged, or not a readable \.npz file"):
         load_features(path)
 
 
@@ -222,7 +222,7 @@ def test_wrong_folders_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"class 'owl' must have shape \(rows, features\); got \(5,\)"):
         load_features(tmp_path)
     (tmp_path / "owl.npy").write_bytes(b"no array")
-    with pytest.raises(ValueError, match=r"owl\.npy is not a readable \.npy array"):
+    with pytest.raises(ValueError, match=r"owl\.npy is damaged, or not a readable \.npy array"):
         load_features(tmp_path)
 
 

@@ -193,7 +193,7 @@ def test_mistakes_get_one_line(fails, arguments, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[methods", "my.toml is not valid TOML"),
+        ("[methods", "my.toml is damaged, or not valid TOML"),
         ("way = 5", "a config file holds tables [methods.NAME] with settings; it has 'way'"),
         ("[methods.protonet]\nsize = 3", "Method 'protonet' has no setting 'size'"),
     ],
@@ -385,7 +385,7 @@ def test_damaged_results_are_named(cli, fails):
     command = ("evaluate", "digits", "--tasks", 10, "--methods", "protonet", "--json", "r.json")
     assert cli(*command).code == 0
     Path("r.tasks.npz").write_bytes(Path("r.tasks.npz").read_bytes()[:50])
-    assert "r.json, or the file beside it, is damaged" in fails(*command, "--resume")
+    assert "r.tasks.npz is damaged, or not the accuracies of single tasks" in fails(*command, "--resume")
 
 
 def test_results_damaged_in_the_middle_are_named(cli, fails):
@@ -395,4 +395,4 @@ def test_results_damaged_in_the_middle_are_named(cli, fails):
     middle = len(content) // 2
     content[middle - 50 : middle + 50] = bytes(100)
     Path("r.tasks.npz").write_bytes(content)
-    assert "r.json, or the file beside it, is damaged" in fails(*command, "--resume")
+    assert "r.tasks.npz is damaged, or not the accuracies of single tasks" in fails(*command, "--resume")

@@ -64,7 +64,11 @@ def test_json_holds_what_is_needed_to_repeat(evaluation, tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("{", r"bad\.json is not a result file"), ("[]", "no format"), ('{"format": "other"}', "no format")],
+    [
+        ("{", r"bad\.json is damaged, or not a result file"),
+        ("[]", "it holds a list, not an object"),
+        ('{"format": "other"}', "no format"),
+    ],
 )
 def test_other_files_are_refused(tmp_path, content, message):
     (tmp_path / "bad.json").write_text(content)

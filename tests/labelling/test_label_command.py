@@ -332,13 +332,13 @@ def test_a_file_that_is_no_model(workplace, run):
     (workplace / "model").write_text("nothing")
     code, _, err = run("apply", "model", "photos", "--out", "labelled")
     assert code == 2
-    assert "is not a model saved by `marginshot label --save`" in err
+    assert "is damaged, or not a model saved by `marginshot label --save`" in err
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("kind", '{"format": "marginshot-labeller-1"}', "a part is missing (kind)"),
+        ("kind", '{"format": "marginshot-labeller-1"}', "('kind' is missing)"),
         ("list", "[]", "its format is None"),
         ("method", "", "compression method"),
     ],
@@ -357,7 +357,7 @@ def test_a_damaged_model_is_one_sentence(workplace, run, name, content, message)
         Path(name).write_bytes(packed)
     code, _, err = run("apply", name, "photos", "--out", "applied")
     assert code == 2
-    assert "is not a model saved by `marginshot label --save`" in err
+    assert "is damaged, or not a model saved by `marginshot label --save`" in err
     assert message in err
 
 

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from marginshot.labelling import label_embeddings, label_texts, load_model, rejection
 from marginshot.labelling.embedding_map import embedding_map
-from marginshot.labelling.exports import Export, write_export
+from marginshot.labelling.exports import Export, export_paths, write_export
 from marginshot.labelling.rejection import fit_rejection
 from marginshot.labelling.suggestions import suggest_rows
 from marginshot.model import neighbour_search
@@ -255,7 +255,7 @@ def test_exports_of_texts(encoded, tmp_path):
         ["late train", "train is late", "sweet cake", "cake <is> sweet"], ["travel", "", "food & co", ""]
     )
     for form in (Export.LABEL_STUDIO, Export.BULK):
-        write_export(result, form, tmp_path)
+        write_export(result, form, export_paths(form, tmp_path))
     tasks = json.loads((tmp_path / "label-studio.json").read_text(encoding="utf-8"))
     assert tasks[3]["data"] == {"text": "cake <is> sweet"}
     prediction = tasks[3]["predictions"][0]

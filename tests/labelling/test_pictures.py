@@ -14,7 +14,7 @@ Image = pytest.importorskip("PIL.Image", reason="pictures need the extra vision"
 
 from marginshot.data.pictures import UnreadablePictureError, read_picture  # noqa: E402
 from marginshot.labelling import label_images  # noqa: E402
-from marginshot.labelling.exports import Export, how_to_open, write_export  # noqa: E402
+from marginshot.labelling.exports import Export, export_paths, how_to_open, write_export  # noqa: E402
 from marginshot.labelling.gallery import thumbnail_uri  # noqa: E402
 
 
@@ -117,7 +117,7 @@ def test_function_gallery_and_exports(workplace, encoded, tmp_path):
     assert "&lt;script&gt;alert(1)&lt;img&gt;.png" in text
     assert "http" not in text.replace("http-equiv", "")
     assert text.index('id="next"') < text.index('id="class-0"')
-    write_export(result, Export.FIFTYONE, tmp_path)
+    write_export(result, Export.FIFTYONE, export_paths(Export.FIFTYONE, tmp_path))
     manifest = json.loads((tmp_path / "fiftyone" / "data.json").read_text(encoding="utf-8"))
     labels = json.loads((tmp_path / "fiftyone" / "labels.json").read_text(encoding="utf-8"))
     assert labels["classes"] == ["blue", "green", "red"]
@@ -131,7 +131,7 @@ def test_function_gallery_and_exports(workplace, encoded, tmp_path):
 def test_label_studio_is_given_addresses_it_serves(workplace, encoded, tmp_path):
     (workplace / "photos" / "red-2.png").rename(workplace / "photos" / "100 % & more?.png")
     result = label_images("photos", "examples", reject=True)
-    write_export(result, Export.LABEL_STUDIO, tmp_path)
+    write_export(result, Export.LABEL_STUDIO, export_paths(Export.LABEL_STUDIO, tmp_path))
     tasks = json.loads((tmp_path / "label-studio.json").read_text(encoding="utf-8"))
     for task, row in zip(tasks, result.rows.tolist(), strict=True):
         address = urlsplit(task["data"]["image"])

@@ -49,10 +49,10 @@ def test_a_use_soon_after_the_last_writes_nothing(tmp_path):
 
 def test_clearing_shrinks_the_file_and_keeps_the_marks(tmp_path):
     output = tmp_path / "labels.csv"
-    output.write_text("item,label\n")
     store = Store(tmp_path)
     store.keep([str(number) for number in range(2000)], vectors(2000))
-    store.mark_output(output)
+    with store.own_output(output) as temporary:
+        temporary.write_text("item,label\n")
     before = store.path.stat().st_size
     store.clear()
     assert store.path.stat().st_size < before / 4

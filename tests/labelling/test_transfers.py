@@ -76,16 +76,16 @@ def stop_at(monkeypatch, place):
     monkeypatch.setattr(transfers, "_run", lambda plan, job, out, _: whole(plan, job, out, count))
 
 
-def test_a_picture_gone_meanwhile_names_the_way_out(workplace, run, monkeypatch):
+def test_a_picture_gone_meanwhile_does_not_hold_up_the_others(workplace, run, monkeypatch):
     with monkeypatch.context() as patch:
         stop_at(patch, 2)
         assert run(*LABEL, "--move")[0] == 130
     (workplace / "photos" / "red-2.png").unlink()
     code, _, err = run(*LABEL, "--move")
     assert code == 2
-    assert f"or remove labelled/{transfers.JOURNAL} to leave it" in " ".join(err.split())
-    (workplace / "labelled" / transfers.JOURNAL).unlink()
-    assert run(*LABEL, "--move", "--force")[0] == 0
+    assert "1 pictures were gone when their turn came, the first is" in " ".join(err.split())
+    assert not (workplace / "labelled" / transfers.JOURNAL).exists()
+    assert not list((workplace / "photos").rglob("*.png"))
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,7 @@ def test_files_and_columns_that_are_not_there(tmp_path):
     with pytest.raises(FileNotFoundError, match="There is no Parquet file at"):
         ParquetRows(tmp_path / "none.parquet")
     (tmp_path / "text.parquet").write_text("not a table")
-    with pytest.raises(ValueError, match=r"text.parquet is not a readable Parquet file"):
+    with pytest.raises(ValueError, match=r"text.parquet is damaged, or not a readable Parquet file"):
         ParquetRows(tmp_path / "text.parquet")
     path = write_embeddings(tmp_path / "X.parquet", np.ones((3, 2), dtype=np.float32))
     with pytest.raises(ValueError, match="column 'f0' is missing; the file has embedding"):

@@ -28,8 +28,8 @@ from marginshot.vision.datasets import (
     drop_corrupt,
     open_dataset,
 )
+from marginshot.vision.datasets.array_pickles import load_arrays
 from marginshot.vision.datasets.images import ArrayImages, EncodedImages, FileImages
-from marginshot.vision.datasets.pickles import load_arrays
 from marginshot.vision.datasets.splits import published_classes
 
 
@@ -305,7 +305,7 @@ def test_a_truncated_pickle_is_named(tmp_path, small_splits):
     write_mini_cache(tmp_path, small_splits("miniimagenet", 2))
     path = tmp_path / "mini-imagenet-cache-test.pkl"
     path.write_bytes(path.read_bytes()[:-500])
-    with pytest.raises(DatasetMismatchError, match=r"mini-imagenet-cache-test\.pkl is not a complete pickle"):
+    with pytest.raises(DatasetMismatchError, match=r"cache-test\.pkl is damaged, or not a complete pickle"):
         open_dataset("miniimagenet", tmp_path, "test", subset=True)
 
 

@@ -181,7 +181,7 @@ def test_damaged_weights_of_a_run_are_named(run, tmp_path):
     for name in ("config.json", "best.safetensors"):
         (tmp_path / name).write_bytes((run / name).read_bytes())
     (tmp_path / "best.safetensors").write_bytes((run / "best.safetensors").read_bytes()[:-10])
-    with pytest.raises(RunError, match=r"best\.safetensors is damaged or incomplete"):
+    with pytest.raises(RunError, match=r"best\.safetensors is damaged, or not the weights of a run"):
         load_encoder(str(tmp_path))
     (tmp_path / "best.safetensors").unlink()
     with pytest.raises(RunError, match=r"best\.safetensors is not there; the run has not finished its first epoch"):

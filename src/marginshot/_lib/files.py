@@ -1,18 +1,24 @@
-"""Writing files so that nothing is ever half-written, and what reading a damaged archive raises."""
+"""Writing files so that nothing is ever half-written, and what is announced as written survives a power cut."""
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
+import stat
+import sys
 import tempfile
-import zipfile
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-#: What an ``.npz`` or another zip archive raises that was cut off, or whose bytes have changed.
-DAMAGED_ARCHIVE = (EOFError, zipfile.BadZipFile, zlib.error)
+if sys.platform != "win32":
+    import fcntl
+
+#: Rights of files that hold what others on the machine have no business with: embeddings, pictures, sessions.
+PRIVATE = 0o600
+
+_TEMPORARY = re.compile(r"\.marginshot-[0-9a-f]{16}\.tmp(\..*)?")
 
 
 def check_writable(path: Path) -> None:
@@ -20,8 +26,7 @@ def check_writable(path: Path) -> None:
     folder = path.parent
     if not folder.is_dir():
         raise FileNotFoundError(f"Cannot write {path}: there is no folder {folder}. Create it first.")
-    if path.is_dir():
-        raise IsADirectoryError(f"Cannot write {path}: it is a folder. Give the name of a file.")
+    check_replaceable(path)
     try:
         # The real test: a mode bit says nothing about a read-only or full disk.
         with tempfile.TemporaryFile(dir=folder):
@@ -31,8 +36,11 @@ def check_writable(path: Path) -> None:
 
 
 @contextmanager
-def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_path(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[Path]:
     """A temporary path beside ``path`` that takes its place when the body ends without an exception.
+
+    File and folder are on the disk before this returns. A file that is replaced keeps its rights; a new one gets those
+    the user's umask leaves, where it is ``private`` none for others. What is no regular file is never replaced.
 
     Examples
     --------
@@ -44,13 +52,88 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     '1 2 3'
     """
     target = Path(path)
+    check_replaceable(target)
     # The suffix stays, because NumPy and Parquet writers choose by it.
-    temporary = target.with_name(f".{target.stem}-{secrets.token_hex(4)}{target.suffix}")
-    temporary.touch(exist_ok=False)
+    temporary = target.with_name(f".marginshot-{secrets.token_hex(8)}.tmp{target.suffix}")
+    held = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE if private else 0o666)
     try:
+        _lock(held)
         yield temporary
         if target.exists():
             temporary.chmod(target.stat().st_mode & 0o777)
+        flush(temporary)
         temporary.replace(target)
+        flush_folder(target.parent)
     finally:
+        os.close(held)
         temporary.unlink(missing_ok=True)
+
+
+def check_replaceable(path: Path) -> None:
+    """Raise unless ``path`` is free, a regular file, or a link, which would be replaced and not followed."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(f"Cannot write {path}: it is a folder. Give the name of a file.")
+    if not stat.S_ISREG(mode) and not stat.S_ISLNK(mode):
+        raise FileExistsError(f"Cannot write {path}: it is a device or a pipe, not a file. Give another name.")
+
+
+def sweep(folder: Path) -> int:
+    """Remove the temporary files that killed runs left in ``folder``; how many there were.
+
+    A run holds a lock on each file while it writes it, so those of another that is still at work stay.
+    """
+    if sys.platform == "win32" or not folder.is_dir():
+        return 0
+    n_removed = 0
+    for path in sorted(folder.iterdir()):
+        if is_temporary(path) and _is_abandoned(path):
+            with suppress(OSError):  # another run may sweep at the same time, or the folder be read-only
+                path.unlink()
+                n_removed += 1
+    return n_removed
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether ``path`` has the name of a file that `atomic_path` was writing."""
+    return _TEMPORARY.fullmatch(path.name) is not None
+
+
+def flush_folder(folder: Path) -> None:
+    """Wait until the names in ``folder`` are on the disk."""
+    if sys.platform != "win32":  # which has no such thing
+        flush(folder)
+
+
+def flush(path: Path) -> None:
+    """Wait until what is in a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY if sys.platform != "win32" else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    if sys.platform != "win32":
+        with suppress(OSError):  # some network drives know no locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _is_abandoned(path: Path) -> bool:
+    if sys.platform == "win32":
+        return False
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot._lib.files import DAMAGED_ARCHIVE, atomic_path
+from marginshot._lib.files import atomic_path
+from marginshot._lib.reading import read_npz, reading
 from marginshot.classifier.predictor import Predictor
 from marginshot.model.graph import LabelGraph
 from marginshot.model.named_transforms import make_transform
@@ -43,7 +44,7 @@ def save(estimator: TransductiveMaxMarginClassifier, path: str | os.PathLike[str
         if settings[name] is not None and not isinstance(settings[name], str):
             settings[name] = np.asarray(settings[name], dtype=float).tolist()
     header = {"format": FORMAT, "settings": settings, "n_features_in": estimator.n_features_in_}
-    with atomic_path(path) as temporary, temporary.open("wb") as file:
+    with atomic_path(path, private=True) as temporary, temporary.open("wb") as file:
         np.savez(file, header=np.array(json.dumps(header, default=_plain)), **_arrays(estimator))
 
 
@@ -87,14 +88,12 @@ def load(cls: type[Estimator], path: str | os.PathLike[str]) -> Estimator:
     """The estimator `save` wrote to ``path``."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"There is no saved classifier at {os.fspath(path)!r}.")
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+    what = "a classifier saved by marginshot"
+    arrays = read_npz(Path(path), what)
+    with reading(path, what):
         header = json.loads(str(arrays.pop("header")))
         assert_format(header, FORMAT)
-    except (ValueError, KeyError, OSError, *DAMAGED_ARCHIVE) as error:
-        raise ValueError(f"{os.fspath(path)!r} is not a classifier saved by marginshot: {error}") from error
-    return _restore(cls(**header["settings"]), header, arrays)
+        return _restore(cls(**header["settings"]), header, arrays)
 
 
 def assert_format(header: Any, wanted: str) -> None:

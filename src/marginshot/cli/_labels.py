@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from marginshot.cli._errors import INTERRUPTED
-from marginshot.cli._output import emit, emit_grid, progress_bar, say
+from marginshot.cli._output import clean, emit, emit_grid, progress_bar, say
 
 if TYPE_CHECKING:
     from marginshot.labelling.labelling import Labelling
@@ -56,14 +56,20 @@ def resume(outputs: Outputs, request: Request) -> bool:
     """Complete what an earlier run of the same command left unfinished; whether there was anything."""
     if not outputs.unfinished:
         return False
+    clean_outputs(outputs)
     with progress_bar("files") as on_progress:
         placed = outputs.resume(request, on_progress)
     if placed is None:
         return False
-    if not placed.conflicts:
+    if not placed.conflicts and not placed.vanished:
         say(f"An earlier run left {outputs.path} half filled; that is complete now. Nothing was labelled again.")
     _report_pictures(placed)
     return True
+
+
+def clean_outputs(outputs: Outputs) -> None:
+    """Remove what killed runs left half-written where the outputs go."""
+    clean({file.parent for file in outputs.files})
 
 
 def finish(labelling: Labelling, outputs: Outputs, store: Store | None, *, dry_run: bool, as_json: bool) -> None:
@@ -74,6 +80,7 @@ def finish(labelling: Labelling, outputs: Outputs, store: Store | None, *, dry_r
             emit(f"{outputs.transfer} {item.source} -> {item.target}")
         say(f"Dry run: {len(plan):,} pictures would go into class folders. Nothing was written.")
         return
+    clean_outputs(outputs)
     outputs.write_files(labelling, store)
     _report(labelling, outputs, as_json=as_json)
     if outputs.transfer is None:

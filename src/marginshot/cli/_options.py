@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from marginshot._lib.reading import reading
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -117,10 +119,8 @@ def sort_methods(names: Iterable[str]) -> list[str]:
 
 def read_config(path: Path) -> Mapping[str, Mapping[str, Any]]:
     """Tables ``[methods.NAME]`` of a TOML file: settings of a method, or a variant with ``method = "..."``."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path.name} is not valid TOML: {error}.") from error
+    with reading(path, "valid TOML"):
+        content = tomllib.loads(path.read_bytes().decode("utf-8"))
     strange = sorted(set(content) - {"methods", "tuned"})
     tables = content.get("methods", {})
     if strange or not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import typer
 
-from marginshot._lib.files import check_writable
+from marginshot._lib.files import check_replaceable, check_writable, sweep
+from marginshot._lib.names import shown
 
 if TYPE_CHECKING:
     from marginshot.reporting.grid import Grid
@@ -21,12 +22,12 @@ OWN_MARK = b"marginshot-output"
 
 def say(message: str) -> None:
     """A message for the person at the terminal."""
-    typer.echo(message, err=True)
+    typer.echo(shown(message), err=True)
 
 
 def emit(text: str) -> None:
     """A result, for the terminal or the next program."""
-    typer.echo(text)
+    typer.echo(shown(text))
 
 
 def emit_grid(grid: Grid, caption: Sequence[str] = ()) -> None:
@@ -36,16 +37,16 @@ def emit_grid(grid: Grid, caption: Sequence[str] = ()) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=grid.title or None, caption="\n".join(caption) or None, box=box.SIMPLE_HEAD)
+    table = Table(title=shown(grid.title) or None, caption=shown("\n".join(caption)) or None, box=box.SIMPLE_HEAD)
     table.title_justify = table.caption_justify = "left"
     for place, header in enumerate(grid.headers):
         numbers = place >= grid.n_text
         # Text, not str: rich would read square brackets in a name as markup.
-        head = Text(_fold(header) if numbers else header)
+        head = Text(shown(_fold(header) if numbers else header))
         table.add_column(head, justify="right" if numbers else "left", no_wrap=numbers)
     for section in grid.sections:
         for row in section:
-            table.add_row(*(Text(cell.text, style="bold" if cell.bold else "") for cell in row))
+            table.add_row(*(Text(shown(cell.text), style="bold" if cell.bold else "") for cell in row))
         table.add_section()
     # A pipe has no width: as wide as the table likes, lines of prose aside.
     width = None if sys.stdout.isatty() else max(160, Console(width=10_000).measure(table).minimum)
@@ -67,9 +68,18 @@ def check_outputs(paths: Sequence[Path | None], *, force: bool) -> None:
     for path in paths:
         if path is None:
             continue
-        if path.exists() and not path.is_dir() and not force and not _is_ours(path):
+        check_replaceable(path)
+        if path.exists() and not force and not _is_ours(path):
             raise FileExistsError(f"{path} exists and was not written by this command. Use --force to replace it.")
         check_writable(path)
+    clean({path.parent for path in paths if path is not None})
+
+
+def clean(folders: Iterable[Path]) -> None:
+    """Remove what killed runs left half-written in ``folders``, and say so."""
+    for folder in sorted(folders):
+        if n_removed := sweep(folder):
+            say(f"Removed {n_removed} half-written temporary files that an earlier run, now ended, left in {folder}.")
 
 
 def _is_ours(path: Path) -> bool:

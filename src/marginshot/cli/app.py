@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -84,8 +87,22 @@ def _options(
 def main(arguments: list[str] | None = None) -> None:
     """Run the program and leave with its exit code."""
     given = sys.argv[1:] if arguments is None else arguments
+    _end_as_by_ctrl_c()
     with _short_messages():
         sys.exit(_run(given))
+
+
+def _end_as_by_ctrl_c() -> None:
+    """Let a closed terminal, and a system that shuts down, stop the work as Ctrl-C does: what is finished is kept."""
+    if threading.current_thread() is not threading.main_thread():
+        return  # where Python lets nobody set what a signal does
+    if "LOCAL_RANK" in os.environ:
+        return  # one of several training processes, to be ended by the first even while it waits for the others
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        # `nohup` has SIGHUP ignored, and a program that embeds us may have plans of its own.
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
 
 
 def _run(arguments: list[str]) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from marginshot.cli._output import check_outputs, progress_bar, say
+from marginshot.cli._output import check_outputs, clean, progress_bar, say
 
 if TYPE_CHECKING:
     from marginshot.vision.datasets import ImageSet
@@ -83,7 +83,11 @@ def check_features_path(out: Path, *, force: bool) -> None:
     """Everything about the output that can go wrong, before the work starts."""
     if out.suffix.lower() not in (".npz", ".parquet"):
         raise typer.BadParameter(f"features are written as .npz or .parquet; got {out.name!r}.", param_hint="--out")
-    check_outputs([out], force=force)
+    from marginshot.vision.extraction import parts_path, provenance_path, was_interrupted
+
+    check_outputs([out], force=force or was_interrupted(out))
+    check_outputs([provenance_path(out)], force=True)
+    clean([parts_path(out)])
 
 
 def run_extraction(encoder: Encoder, images: ImageSet, out: Path, settings: ExtractSettings) -> None:

@@ -13,7 +13,7 @@ import typer
 
 from marginshot.cli import _errors
 from marginshot.cli._options import Jobs, Plugins, load_plugins, parse_methods
-from marginshot.cli._output import check_outputs, emit, emit_grid, progress_bar, say
+from marginshot.cli._output import check_outputs, clean, emit, emit_grid, progress_bar, say
 
 if TYPE_CHECKING:
     from marginshot.evaluation.regime_table import CellResult, RegimeTable
@@ -140,6 +140,7 @@ def check_folder(out: Path, *, resume: bool, force: bool) -> None:
         return
     if not out.is_dir():
         raise NotADirectoryError(f"Cannot write to {out}: it is a file. Give the name of a folder.")
+    clean([out])
     table = table_path(out)
     check_outputs([table], force=force)
     if not table.exists():

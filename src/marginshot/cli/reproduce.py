@@ -86,17 +86,21 @@ def _train(recipe: Recipe, data: Path | None, out: Path, hardware: Hardware) -> 
 
 def _extract(recipe: Recipe, data: Path | None, out: Path, features: Path, workers: int) -> None:
     """Extract unless the features of these very weights and pictures are there."""
+    from marginshot._lib.reading import read_json
     from marginshot.vision.encoders import load_encoder
-    from marginshot.vision.extraction import ExtractSettings, extraction_identity, provenance_path
+    from marginshot.vision.extraction import ExtractSettings, extraction_identity, parts_path, provenance_path
 
     settings = ExtractSettings(workers=workers)
     encoder = load_encoder(str(out / recipe.run))
     images = _test_images(recipe, data)
     about = provenance_path(features)
     identity = extraction_identity(encoder, images, settings)
-    if features.exists() and about.exists() and json.loads(about.read_text(encoding="utf-8"))["identity"] == identity:
-        say(f"Features are extracted: {features}.")
-        return
+    if features.exists() and about.exists() and not parts_path(features).exists():
+        told = read_json(about, "what features come from", "Delete it, and the features are extracted again.")
+        if told.get("identity") == identity:
+            say(f"Features are extracted: {features}.")
+            return
+    check_outputs([features], force=True)
     run_extraction(encoder, images, features, settings)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from marginshot.cli._output import progress_bar, say
+from marginshot.cli._output import clean, progress_bar, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,6 +97,7 @@ def run_training(settings: TrainSettings, hardware: Hardware, data: Path | None,
     """Train with progress on stderr."""
     from marginshot.vision.training import train
 
+    clean([out])
     with progress_bar("steps") as on_progress:
         result = train(settings, hardware, data, out, TerminalObserver(on_progress))
     if result.is_first_process:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import pickle
-import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot._lib.files import DAMAGED_ARCHIVE, atomic_path
+from marginshot._lib.files import atomic_path
+from marginshot._lib.reading import DamagedFileError, npz_member, open_npz, read_npy, reading
 
 PARQUET_SUFFIXES = (".parquet", ".pq")
 PICKLE_SUFFIXES = (".pkl", ".pickle", ".plk")
@@ -63,7 +63,7 @@ class FeatureBank:
         suffix = Path(path).suffix.lower()
         if suffix not in (".npz", *PARQUET_SUFFIXES):
             raise ValueError(f"Features are saved as .npz or .parquet; got {os.fspath(path)!r}.")
-        with atomic_path(path) as temporary:
+        with atomic_path(path, private=True) as temporary:
             if suffix == ".npz":
                 self._save_npz(temporary)
             else:
@@ -133,6 +133,7 @@ def load_features(spec: str | os.PathLike[str], *, allow_pickle: bool = False) -
         raise FileNotFoundError(
             f"No features at {os.fspath(spec)!r}. Give a file, a folder of .npy files, or 'digits'."
         )
+    _as_texts([path.name], repr(path.name))
     if path.is_dir():
         return _read_folder(path)
     reader = _READERS.get(path.suffix.lower())
@@ -164,8 +165,9 @@ def make_bank(
     labels = np.asarray(labels)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
-    if labels.dtype.kind == "f" and np.all((labels == np.floor(labels)) & (np.abs(labels) < 2**53)):
-        labels = labels.astype(np.int64)
+    if labels.dtype.kind == "f":
+        wide = labels.astype(np.float64)  # half precision knows no number as large as the bound
+        labels = wide.astype(np.int64) if np.all((wide == np.floor(wide)) & (np.abs(wide) < 2**53)) else labels
     if labels.ndim != 1 or len(labels) != len(X):
         raise ValueError(
             f"{source}: {len(X)} rows of features need as many labels; got labels of shape {labels.shape}."
@@ -173,18 +175,23 @@ def make_bank(
     if classes is None:
         y, names = _index_labels(labels, source)
     else:
-        names = _as_texts(classes)
+        names = _as_texts(classes, source)
         y = _check_indices(labels, names, source)
     if items is not None:
-        items = _as_texts(items)
+        items = _as_texts(items, source)
         if len(items) != len(X):
             raise ValueError(f"{source}: {len(X)} rows of features need as many items; got {len(items)}.")
     return FeatureBank(X, y, names, source, items)
 
 
-def _as_texts(names: Iterable[Any]) -> tuple[str, ...]:
-    values = names.reshape(-1).tolist() if isinstance(names, np.ndarray) else names  # an array may be of one name
-    return tuple(name.decode() if isinstance(name, bytes) else str(name) for name in values)
+def _as_texts(names: Iterable[Any], source: str) -> tuple[str, ...]:
+    try:
+        values = names.reshape(-1).tolist() if isinstance(names, np.ndarray) else names  # an array may be of one name
+        texts = tuple(name.decode() if isinstance(name, bytes) else str(name) for name in values)
+        "".join(texts).encode()  # half a character is found out now, not when the result is written
+        return texts
+    except ValueError as error:
+        raise ValueError(f"{source}: names must be UTF-8 text ({error}). Save them as such.") from error
 
 
 def _check_embeddings(X: Any, source: str) -> NDArray[np.float32]:
@@ -194,11 +201,13 @@ def _check_embeddings(X: Any, source: str) -> NDArray[np.float32]:
         raise ValueError(f"{source}: features must have shape (rows, features), neither of them 0; got {given.shape}.")
     if given.dtype.kind not in "fiub":
         raise ValueError(f"{source}: features must be numbers; got dtype {given.dtype}.")
-    embeddings = np.ascontiguousarray(given, dtype=np.float32)
+    with np.errstate(over="ignore"):  # too large a number becomes infinity, and is refused with it
+        embeddings = np.ascontiguousarray(given, dtype=np.float32)
     bad = np.flatnonzero(~np.isfinite(embeddings).all(axis=1))
     if len(bad):
+        what = "numbers too large for float32" if np.isfinite(given[bad[0]]).all() else "NaN or infinity"
         raise ValueError(
-            f"{source}: {len(bad)} of {len(embeddings)} rows hold NaN or infinity, the first is row {bad[0]}. "
+            f"{source}: {len(bad)} of {len(embeddings)} rows hold {what}, the first is row {bad[0]}. "
             "Drop them or extract them again."
         )
     return embeddings
@@ -209,7 +218,7 @@ def _index_labels(labels: NDArray[Any], source: str) -> tuple[NDArray[np.int64],
     if labels.dtype.kind not in "iubUS":
         raise ValueError(f"{source}: labels must be integers or text; got dtype {labels.dtype}.")
     values, y = np.unique(labels, return_inverse=True)
-    return y.astype(np.int64), _as_texts(values)
+    return y.astype(np.int64), _as_texts(values, source)
 
 
 def check_names_differ(classes: Sequence[str], source: str) -> None:
@@ -239,28 +248,31 @@ def _read_digits() -> FeatureBank:
 
 
 def _read_npz(path: Path, allow_pickle: bool) -> FeatureBank:
-    if not zipfile.is_zipfile(path):
-        raise ValueError(f"{path.name} is not a readable .npz file: it is damaged, or something else under that name.")
-    with np.load(path, allow_pickle=allow_pickle) as archive:
+    with (
+        reading(path, "a readable .npz file"),
+        path.open("rb") as file,
+        open_npz(file, allow_pickle=allow_pickle) as archive,
+    ):
         missing = [name for name in ("X", "y") if name not in archive.files]
         if missing:
             held = ", ".join(archive.files) or "nothing"
-            raise ValueError(f"{path.name}: array {missing[0]!r} is missing; the file holds {held}.")
+            raise DamagedFileError(f"{path.name}: array {missing[0]!r} is missing; the file holds {held}.")
         arrays = {name: _read_member(archive, name, path) for name in _NPZ_ARRAYS if name in archive.files}
-    return make_bank(
-        arrays["X"], _plain(arrays["y"]), path.name, classes=arrays.get("classes"), items=arrays.get("items")
-    )
+        arrays["y"] = _plain(arrays["y"])
+    return make_bank(arrays["X"], arrays["y"], path.name, classes=arrays.get("classes"), items=arrays.get("items"))
 
 
 def _read_member(archive: Any, name: str, path: Path) -> Any:
-    try:
-        return archive[name]
-    except ValueError as error:
-        raise ValueError(
-            f"{path.name}: array {name!r} holds Python objects. Save numbers or text, or allow pickle if you trust it."
-        ) from error
-    except (OSError, *DAMAGED_ARCHIVE) as error:
-        raise ValueError(f"{path.name}: array {name!r} is damaged: {error}.") from error
+    with reading(path, f"features: array {name!r} cannot be read"):
+        try:
+            return npz_member(archive, name)
+        except ValueError as error:
+            if "allow_pickle" not in str(error):
+                raise
+            raise DamagedFileError(
+                f"{path.name}: array {name!r} holds Python objects. Save numbers or text, or allow pickle if you trust "
+                "it."
+            ) from error
 
 
 def _plain(labels: NDArray[Any]) -> NDArray[Any]:
@@ -269,34 +281,38 @@ def _plain(labels: NDArray[Any]) -> NDArray[Any]:
 
 
 def _read_parquet(path: Path, allow_pickle: bool) -> FeatureBank:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        # Not memory-mapped: the file may be replaced while we hold the table.
-        held = pq.read_schema(path)
+    # Opened here, and not memory-mapped: the file may be replaced while we hold the table.
+    with reading(path, "a readable Parquet file"), path.open("rb") as file:
+        held = pq.read_schema(file)
         label = next((name for name in _LABEL_COLUMNS if name in held.names), None)
         if "embedding" not in held.names or label is None:
             missing = "embedding" if label else "label"
-            raise ValueError(f"{path.name}: column {missing!r} is missing; the file has {', '.join(held.names)}.")
+            raise DamagedFileError(f"{path.name}: column {missing!r} is missing; the file has {', '.join(held.names)}.")
         wanted = ["embedding", label] + (["item"] if "item" in held.names else [])
-        table = pq.read_table(path, columns=wanted).combine_chunks()
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"{path.name} is not a readable Parquet file: {error}.") from error
-    X = _stack_embeddings(table.column("embedding"), path.name)
-    if table.column(label).null_count:
-        raise ValueError(f"{path.name}: {table.column(label).null_count} rows have no {label}. Drop them.")
-    labels = np.array(table.column(label).to_pylist())
-    items = table.column("item").to_pylist() if "item" in wanted else None
-    stored = (held.metadata or {}).get(_PARQUET_CLASSES)
-    if stored is None:
-        return make_bank(X, labels, path.name, items=items)
-    classes = json.loads(stored)
+        table = pq.read_table(file, columns=wanted).combine_chunks()
+        X = _stack_embeddings(table.column("embedding"), path.name)
+        if table.column(label).null_count:
+            raise DamagedFileError(f"{path.name}: {table.column(label).null_count} rows have no {label}. Drop them.")
+        labels = np.array(table.column(label).to_pylist())
+        items = table.column("item").to_pylist() if "item" in wanted else None
+        stored = (held.metadata or {}).get(_PARQUET_CLASSES)
+        if stored is None:
+            classes = None
+        else:
+            classes = json.loads(stored)
+            labels = _index_in(classes, labels.tolist(), path.name)
+    return make_bank(X, labels, path.name, classes=classes, items=items)
+
+
+def _index_in(classes: Sequence[str], labels: Sequence[str], source: str) -> NDArray[np.int64]:
+    """Labels by name -> index of each in the ``classes`` that a file of ours lists."""
     index = {name: position for position, name in enumerate(classes)}
-    strange = sorted(set(labels.tolist()) - set(index))
+    strange = sorted(set(labels) - set(index))
     if strange:
-        raise ValueError(f"{path.name}: label {strange[0]!r} is not among the classes the file lists.")
-    return make_bank(X, [index[name] for name in labels.tolist()], path.name, classes=classes, items=items)
+        raise DamagedFileError(f"{source}: label {strange[0]!r} is not among the classes the file lists.")
+    return np.array([index[name] for name in labels], dtype=np.int64)
 
 
 def _stack_embeddings(column: Any, source: str) -> NDArray[Any]:
@@ -306,11 +322,11 @@ def _stack_embeddings(column: Any, source: str) -> NDArray[Any]:
 
     kind = column.type
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
-        raise ValueError(f"{source}: column 'embedding' must hold lists of numbers; it holds {kind}.")
+        raise DamagedFileError(f"{source}: column 'embedding' must hold lists of numbers; it holds {kind}.")
     lengths = set(pc.list_value_length(column).to_pylist())
     if len(lengths) != 1 or None in lengths:
         found = ", ".join(sorted("none" if length is None else str(length) for length in lengths)) or "no rows"
-        raise ValueError(f"{source}: all embeddings must have one length; got {found}.")
+        raise DamagedFileError(f"{source}: all embeddings must have one length; got {found}.")
     values = pc.list_flatten(column).to_numpy()
     return values.reshape(len(column), lengths.pop())
 
@@ -319,13 +335,7 @@ def _read_folder(path: Path) -> FeatureBank:
     files = sorted(path.glob("*.npy"))
     if not files:
         raise ValueError(f"{path.name}: a folder of features needs one .npy per class; it holds none.")
-    rows = {}
-    for file in files:
-        try:
-            rows[file.stem] = np.load(file, allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
-            raise ValueError(f"{path.name}/{file.name} is not a readable .npy array: {error}.") from error
-    return _bank_from_classes(rows, path.name)
+    return _bank_from_classes({file.stem: read_npy(file, "a readable .npy array") for file in files}, path.name)
 
 
 def _bank_from_classes(rows: Mapping[Any, Any], source: str) -> FeatureBank:
@@ -351,11 +361,8 @@ def _read_pickle(path: Path, allow_pickle: bool) -> FeatureBank:
             f"{path.name} is a pickle, which can run any code when it is read. If you trust it, allow pickle "
             "(--allow-pickle, or allow_pickle=True)."
         )
-    try:
-        with path.open("rb") as file:
-            content = pickle.load(file)
-    except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, IndexError) as error:
-        raise ValueError(f"{path.name} is not a readable pickle: {error}.") from error
+    with reading(path, "a readable pickle"), path.open("rb") as file:
+        content = pickle.load(file)
     if not isinstance(content, Mapping) or not content:
         raise ValueError(
             f"{path.name}: the pickle must hold a mapping from class to rows; it holds {type(content).__name__}."

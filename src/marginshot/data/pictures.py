@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -21,6 +23,21 @@ _ENOUGH_PIXELS = 1024
 
 _ORIENTATION = 0x0112  # EXIF's tag
 
+# Scans of 196 million pixels pass in every common mode; a file of a megabyte that unpacks to more is refused.
+_MOST_BYTES = 3 * 2**29
+_MOST_PIXELS = 2**28
+_MOST_PIXELS_REDUCED = 2**30  # of a JPEG, which is decoded at a fraction of its size
+
+# Larger pictures are decoded one at a time, whatever the number of threads, and made smaller at once.
+_LARGE_BYTES = 2**27
+_LARGE = 2**25  # pixels
+_one_large_picture = threading.Lock()
+
+# Bytes a pixel takes while it is decoded and made smaller, by Pillow's mode.
+_BYTES_PER_PIXEL = {"1": 2, "L": 1, "P": 5, "I;16": 6, "I;16B": 6, "I": 4, "F": 4, "RGB": 4, "CMYK": 8, "YCbCr": 8}
+_MOST_BYTES_PER_PIXEL = 8
+_BYTES_PER_PIXEL_OF_PROGRESSIVE_JPEG = 6  # all coefficients of the whole picture
+
 
 def is_picture(path: Path) -> bool:
     """Whether a file's name is that of a picture, and not hidden."""
@@ -34,15 +51,22 @@ class UnreadablePictureError(ValueError):
 def read_picture(source: Path | BinaryIO, enough: int = _ENOUGH_PIXELS) -> Image.Image:
     """The picture in RGB: turned as its EXIF tag says, grey widened, transparency on white, first frame only.
 
-    JPEGs are decoded at a fraction of their size as long as ``enough`` pixels a side remain.
+    JPEGs are decoded at a fraction of their size as long as ``enough`` pixels a side remain; other pictures of more
+    than 33 million pixels are reduced to that. One that would take more memory than a large scan is not decoded.
     """
     from PIL import Image, UnidentifiedImageError
 
     try:
         with Image.open(source) as image:
+            whole = image.size
             image.draft(None, (enough, enough))
-            image.load()
-            return _upright(_as_rgb(image), image.getexif().get(_ORIENTATION))
+            n_bytes = _check_size(image, whole)
+            with _one_large_picture if n_bytes > _LARGE_BYTES else nullcontext():
+                image.load()
+                orientation = image.getexif().get(_ORIENTATION)
+                return _upright(_as_rgb(_reduced(image, enough)), orientation)
+    except UnreadablePictureError:
+        raise
     except UnidentifiedImageError as error:
         raise UnreadablePictureError("cannot be read as a picture (of no known format)") from error
     except Exception as error:
@@ -53,16 +77,63 @@ def read_picture(source: Path | BinaryIO, enough: int = _ENOUGH_PIXELS) -> Image
         raise UnreadablePictureError(f"cannot be read as a picture ({reason})") from error
 
 
+def _check_size(image: Image.Image, whole: tuple[int, int]) -> int:
+    """Bytes that decoding takes; raises where that is more than the largest of ordinary scans takes, in memory or time.
+
+    ``whole`` is the size in the file, of which a JPEG may be about to be decoded at a fraction.
+    """
+    n_pixels = math.prod(image.size)
+    n_bytes = n_pixels * _BYTES_PER_PIXEL.get(image.mode, _MOST_BYTES_PER_PIXEL)
+    if image.format == "WEBP":
+        n_bytes = n_pixels * _MOST_BYTES_PER_PIXEL  # its reader holds the picture twice
+    if image.info.get("progressive"):
+        n_bytes += math.prod(whole) * _BYTES_PER_PIXEL_OF_PROGRESSIVE_JPEG
+    most_pixels = _MOST_PIXELS_REDUCED if image.size != whole else _MOST_PIXELS
+    if n_bytes > _MOST_BYTES or math.prod(whole) > most_pixels:
+        raise UnreadablePictureError(
+            f"is too large to be read: {whole[0]:,} x {whole[1]:,} pixels would take {n_bytes / 1e9:.1f} GB; at most "
+            f"{_MOST_BYTES / 1e9:.1f} GB and {most_pixels:,} pixels are allowed; save it smaller"
+        )
+    return n_bytes
+
+
+def _reduced(image: Image.Image, enough: int) -> Image.Image:
+    """A large picture with about ``enough`` pixels a side, at least; others as they are."""
+    factor = min(image.size) // enough
+    if math.prod(image.size) <= _LARGE or factor < 2:
+        return image
+    if image.mode in ("1", "P", "PA"):
+        image = image.convert("L" if image.mode == "1" else "RGBA" if "transparency" in image.info else "RGB")
+    elif image.mode.startswith("I;16"):
+        image = image.convert("I")
+    return image.reduce(factor)
+
+
 @contextmanager
 def pillow_silenced() -> Iterator[None]:
-    """Pillow warns about odd metadata and large pictures, then reads them well.
+    """Pillow warns about odd metadata and large pictures, then reads them well; how large is for `read_picture` to say.
 
     Around all reading, not each picture: filters of warnings belong to the process, and threads that set and restore
     them leave them in disorder.
     """
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _own_limit():
         warnings.filterwarnings("ignore", module=r"PIL\.")
         yield
+
+
+@contextmanager
+def _own_limit() -> Iterator[None]:
+    """Pillow's limit is below ordinary scans, which `read_picture` can read, and above what it takes to fill memory."""
+    try:
+        from PIL import Image
+    except ImportError:  # nothing but texts is read then
+        yield
+        return
+    usual, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+    try:
+        yield
+    finally:
+        Image.MAX_IMAGE_PIXELS = usual
 
 
 def _upright(image: Image.Image, orientation: int | None) -> Image.Image:

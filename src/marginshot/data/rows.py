@@ -10,6 +10,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from marginshot._lib.reading import DamagedFileError, reading
 from marginshot._lib.threads import n_threads, one_blas_thread
 
 Array = NDArray[np.float64]
@@ -103,24 +105,22 @@ class ParquetRows:
     """
 
     def __init__(self, path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> None:
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
         self.path = Path(path)
         if not self.path.is_file():
             raise FileNotFoundError(f"There is no Parquet file at {os.fspath(path)!r}.")
-        try:
-            held = pq.read_schema(self.path)
-        except pa.ArrowInvalid as error:
-            raise ValueError(f"{self.path.name} is not a readable Parquet file: {error}.") from error
-        self.columns = _feature_columns(held, columns, self.path.name)
-        with pq.ParquetFile(self.path) as file:
+        with self._reading(), pq.ParquetFile(self.path) as file:
+            self.columns = _feature_columns(file.schema_arrow, columns, self.path.name)
             self._n_rows = int(file.metadata.num_rows)
             if not self._n_rows:
-                raise ValueError(f"{self.path.name} has no rows.")
+                raise DamagedFileError(f"{self.path.name} has no rows.")
             first = next(file.iter_batches(batch_size=1, columns=self.columns))
-        block = _as_block(first, self.path.name, 0, None)
+            block = _as_block(first, self.path.name, 0, None)
         self._n_features, self._dtype = block.shape[1], block.dtype
+
+    def _reading(self) -> AbstractContextManager[None]:
+        return reading(self.path, "a readable Parquet file")
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -155,11 +155,13 @@ class ParquetRows:
         """One column, (n_rows,), such as the labels for `fit`; missing values are None."""
         import pyarrow.parquet as pq
 
-        held = pq.read_schema(self.path).names
-        if name not in held:
-            raise ValueError(f"{self.path.name}: column {name!r} is missing; the file has {', '.join(held)}.")
-        column = pq.read_table(self.path, columns=[name]).column(name)
-        return np.asarray(column.to_numpy() if not column.null_count else np.array(column.to_pylist(), dtype=object))
+        with self._reading(), self.path.open("rb") as file:
+            held = pq.read_schema(file).names
+            if name not in held:
+                raise DamagedFileError(f"{self.path.name}: column {name!r} is missing; the file has {', '.join(held)}.")
+            column = pq.read_table(file, columns=[name]).column(name)
+            values = np.array(column.to_pylist(), dtype=object) if column.null_count else column.to_numpy()
+        return np.asarray(values)
 
     def blocks(self) -> Iterator[tuple[int, Rows]]:
         """Consecutive blocks, each with the number of its first row."""
@@ -167,7 +169,7 @@ class ParquetRows:
 
         start = 0
         size = _rows_within(BLOCK_BYTES, self._n_features, self._dtype)
-        with pq.ParquetFile(self.path) as file:
+        with self._reading(), pq.ParquetFile(self.path) as file:
             for batch in file.iter_batches(batch_size=size, columns=self.columns):
                 block = _as_block(batch, self.path.name, start, self._n_features)
                 yield start, block
@@ -239,9 +241,9 @@ def _feature_columns(held: Any, columns: Sequence[str] | None, name: str) -> lis
         columns = [_EMBEDDING] if _EMBEDDING in held.names else floating
     missing = [column for column in columns if column not in held.names]
     if missing:
-        raise ValueError(f"{name}: column {missing[0]!r} is missing; the file has {', '.join(held.names)}.")
+        raise DamagedFileError(f"{name}: column {missing[0]!r} is missing; the file has {', '.join(held.names)}.")
     if not columns:
-        raise ValueError(f"{name} has no column {_EMBEDDING!r} and no floating-point column; name the features.")
+        raise DamagedFileError(f"{name} has no column {_EMBEDDING!r} and no floating-point column; name the features.")
     return list(columns)
 
 
@@ -250,13 +252,13 @@ def _as_block(batch: Any, name: str, start: int, n_features: int | None) -> Rows
     for column, label in zip(batch.columns, batch.schema.names, strict=True):
         if column.null_count:
             row = start + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-            raise ValueError(f"{name}: row {row} has no {label!r}. Drop such rows or fill them in.")
+            raise DamagedFileError(f"{name}: row {row} has no {label!r}. Drop such rows or fill them in.")
     if len(batch.columns) == 1 and hasattr(batch.column(0), "flatten"):
         block = _stack_lists(batch.column(0), name, start, n_features)
     else:
         block = np.column_stack([column.to_numpy(zero_copy_only=False) for column in batch.columns])
     if block.dtype.kind not in "fiub":
-        raise ValueError(f"{name}: the features must be numbers; got {block.dtype}.")
+        raise DamagedFileError(f"{name}: the features must be numbers; got {block.dtype}.")
     return block if block.dtype.kind == "f" else block.astype(np.float64)
 
 
@@ -266,5 +268,5 @@ def _stack_lists(column: Any, name: str, start: int, n_features: int | None) -> 
     if len(values) != len(column) * expected:
         lengths = np.array([len(item) for item in column])
         row = int(np.flatnonzero(lengths != expected)[0])
-        raise ValueError(f"{name}: row {start + row} has {lengths[row]} features, the first has {expected}.")
+        raise DamagedFileError(f"{name}: row {start + row} has {lengths[row]} features, the first has {expected}.")
     return np.asarray(values).reshape(len(column), expected)

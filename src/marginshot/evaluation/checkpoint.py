@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot._lib.files import DAMAGED_ARCHIVE, atomic_path
-from marginshot.evaluation.results import beside_result
+from marginshot._lib.files import atomic_path
+from marginshot._lib.reading import read_npz, reading
+from marginshot.evaluation.results import beside_result, check_shares
 from marginshot.evaluation.statistics import N_BINS
 
 # Seconds between two writes: what a power cut may cost.
@@ -100,26 +101,22 @@ class Checkpoint:
         """
         if not self.path.exists():
             return None
-        stored, blocks = self._read()
+        what, advice = "the progress of an evaluation", "Its run cannot be continued. Start over with --force."
+        arrays = read_npz(self.path, what, advice)
+        with reading(self.path, what, advice):
+            stored: dict[str, Any] = dict(json.loads(str(arrays["marginshot-output"])))
         for name in identity:
             if stored.get(name) != identity[name]:
                 raise ValueError(
                     f"{self.path.name} belongs to another run: its {name} is {_short(stored.get(name))}, not "
                     f"{_short(identity[name])}. Repeat the first command with --resume, or start over with --force."
                 )
+        with reading(self.path, what, advice):
+            n_blocks = sum(name.startswith("done_") for name in arrays)
+            blocks = [BlockProgress(**{name: arrays[f"{name}_{i}"] for name in _ARRAYS}) for i in range(n_blocks)]
+            for block in blocks:
+                _check_block(block, len(identity["methods"]), identity["tasks"])
         return blocks
-
-    def _read(self) -> tuple[dict[str, Any], list[BlockProgress]]:
-        try:
-            with self.path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                stored = json.loads(str(arrays["marginshot-output"]))
-                n_blocks = sum(name.startswith("done_") for name in arrays.files)
-                blocks = [BlockProgress(**{name: arrays[f"{name}_{i}"] for name in _ARRAYS}) for i in range(n_blocks)]
-        except (ValueError, KeyError, OSError, *DAMAGED_ARCHIVE) as error:
-            raise ValueError(
-                f"{self.path.name} is damaged, so that its run cannot be continued. Start over with --force."
-            ) from error
-        return stored, blocks
 
     def save(self, blocks: Sequence[BlockProgress], identity: Mapping[str, Any], *, at_once: bool) -> None:
         """Write the progress, unless the last write was a moment ago and this one need not be ``at_once``."""
@@ -133,6 +130,18 @@ class Checkpoint:
     def discard(self) -> None:
         """Remove the file: the result it led to is written."""
         self.path.unlink(missing_ok=True)
+
+
+def _check_block(block: BlockProgress, n_methods: int, n_tasks: int) -> None:
+    """Raise ValueError where a block cannot be of ``n_methods`` and ``n_tasks``, or its numbers not what they say."""
+    wanted = BlockProgress.empty(n_methods, n_tasks)
+    for name in _ARRAYS:
+        array, expected = getattr(block, name), getattr(wanted, name)
+        if (array.shape, array.dtype) != (expected.shape, expected.dtype):
+            raise ValueError(f"{name} is {array.dtype} {array.shape}, not {expected.dtype} {expected.shape}")
+    check_shares("accuracies", block.accuracy[:, block.done])
+    if not (np.isfinite(block.seconds) & (block.seconds >= 0)).all() or (block.reliability < 0).any():
+        raise ValueError("a time or a count is negative")
 
 
 def checkpoint_path(result: Path) -> Path:

@@ -67,6 +67,10 @@ def evaluate(
     samplers = [TaskSampler(bank, seed=run.seed, **asdict(settings)) for bank, settings in run.blocks()]
     identity = run.identity()
     stored = checkpoint.load(identity) if checkpoint else None
+    if stored is not None and len(stored) != len(samplers):
+        raise ValueError(
+            f"The stored progress has {len(stored)} blocks, the run {len(samplers)}. Start over with --force."
+        )
     progress = stored or [BlockProgress.empty(len(run.methods), run.n_tasks) for _ in samplers]
     total = run.n_tasks * len(samplers)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -11,12 +12,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from marginshot import __version__
 from marginshot._lib.files import atomic_path
-from marginshot.evaluation.results import describe_machine
+from marginshot._lib.names import safe_cell
+from marginshot._lib.reading import DamagedFileError, read_json, reading
+from marginshot.evaluation.results import check_shares, describe_machine
 
 #: First entry of every file; `RegimeTable.load` refuses a file without it.
 FORMAT = "marginshot-output/regimes-1"
+
+_REPEAT = "Start over with --force."
 
 CSV_COLUMNS = (
     *("features", "regime", "way", "shot", "method", "tasks", "redrawn_tasks"),
@@ -136,7 +143,8 @@ class RegimeTable:
             for result in self.results:
                 cell = result.cell
                 for score in result.scores:
-                    asked = (cell.features, cell.regime, cell.way, cell.shot, score.method)
+                    names = (safe_cell(name) for name in (cell.features, cell.regime))
+                    asked = (*names, cell.way, cell.shot, safe_cell(score.method))
                     found = (score.accuracy, score.ci95, round(1000 * score.seconds_per_task, 4))
                     writer.writerow((*asked, result.tasks, result.redrawn_tasks, *found))
 
@@ -144,20 +152,24 @@ class RegimeTable:
     def load(cls, path: str | os.PathLike[str]) -> RegimeTable:
         """Read what `save` wrote."""
         target = Path(path)
-        try:
-            content = json.loads(target.read_text(encoding="utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"{target.name} is not a table of regimes: {error}.") from error
-        if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
-            raise ValueError(f"{target.name} was not written by `marginshot regimes`: no format {FORMAT!r} in it.")
-        try:
+        content = read_json(target, "a table of `marginshot regimes`", _REPEAT)
+        if content.pop("format", None) != FORMAT:
+            raise DamagedFileError(
+                f"{target.name} was not written by `marginshot regimes`: no format {FORMAT!r} in it."
+            )
+        with reading(target, "a table of `marginshot regimes`", _REPEAT):
             results = tuple(_read_result(entry) for entry in content.pop("results"))
             left_out = tuple(LeftOut(cell=Cell(**item["cell"]), reason=item["reason"]) for item in content["left_out"])
-            return cls(**(content | {"results": results, "left_out": left_out}))
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"{target.name} is damaged ({error!r}).") from error
+            table = cls(**(content | {"results": results, "left_out": left_out}))
+            table.cells()
+            dict(table.features), dict(table.arguments["methods"])
+        return table
 
 
 def _read_result(entry: dict[str, Any]) -> CellResult:
     scores = tuple(Score(**score) for score in entry["scores"])
+    for score in scores:
+        check_shares(f"the accuracies of {score.method}", np.array([score.accuracy]))
+        if not (0 <= score.ci95 < math.inf and 0 <= score.seconds_per_task < math.inf):
+            raise ValueError(f"an interval or a time of {score.method} is not a positive number")
     return CellResult(**(entry | {"cell": Cell(**entry["cell"]), "scores": scores}))

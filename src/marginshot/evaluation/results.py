@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 import os
 import platform
 from collections.abc import Mapping
@@ -16,10 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot import __version__
-from marginshot._lib.files import DAMAGED_ARCHIVE, atomic_path
+from marginshot._lib.files import atomic_path
+from marginshot._lib.reading import DamagedFileError, read_json, read_npz, reading
 
 #: First entry of every result file; `Evaluation.load` refuses a file without it.
 FORMAT = "marginshot-output/1"
+
+_REPEAT = "Evaluate again: repeat the command of the run, with --force."
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,13 +162,18 @@ class Evaluation:
         return list(groups.values())
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write JSON to ``path`` and the accuracies of all tasks to `tasks_path` beside it."""
+        """Write JSON to ``path`` and the accuracies of all tasks to `tasks_path` beside it.
+
+        The JSON comes last and names the other file by its hash: after a power cut between the two nobody takes the
+        tasks of one run for those of another.
+        """
         target = Path(path)
         with atomic_path(tasks_path(target)) as temporary:
             np.savez_compressed(temporary, allow_pickle=False, **self._tasks_arrays())
+            digest = _sha256(temporary)
         with atomic_path(target) as temporary:
-            content = json.dumps(self.to_json(tasks_path(target).name), indent=1, allow_nan=False)
-            temporary.write_text(content + "\n", encoding="utf-8")
+            content = {**self.to_json(tasks_path(target).name), "per_task_sha256": digest}
+            temporary.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
     def _tasks_arrays(self) -> dict[str, NDArray[Any]]:
         arrays: dict[str, NDArray[Any]] = {f"result_{i}": result.per_task for i, result in enumerate(self.results)}
@@ -185,30 +196,33 @@ class Evaluation:
     def load(cls, path: str | os.PathLike[str]) -> Evaluation:
         """Read what `save` wrote."""
         target = Path(path)
-        try:
-            content = json.loads(target.read_text(encoding="utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"{target.name} is not a result file: {error}.") from error
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise ValueError(
+        content = read_json(target, "a result file of `marginshot evaluate`")
+        if content.get("format") != FORMAT:
+            raise DamagedFileError(
                 f"{target.name} is not a result file of `marginshot evaluate`: no format {FORMAT!r} in it."
             )
-        try:
-            return cls._from_json(content, target)
-        except (KeyError, TypeError, ValueError, *DAMAGED_ARCHIVE) as error:
-            raise ValueError(f"{target.name}, or the file beside it, is damaged ({error!r}).") from error
-
-    @classmethod
-    def _from_json(cls, content: dict[str, Any], target: Path) -> Evaluation:
-        beside = target.with_name(content["per_task_file"])
-        if not beside.exists():
-            raise FileNotFoundError(f"{beside.name}, the accuracies of single tasks, is missing beside {target.name}.")
-        with beside.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        with reading(target, "a result file of `marginshot evaluate`", _REPEAT):
+            beside = target.with_name(content["per_task_file"])
+            arrays = _read_tasks(beside, target, content.get("per_task_sha256"))
             results = tuple(_read_result(entry, arrays[entry["per_task"]]) for entry in content["results"])
-        known = {item.name for item in fields(cls)}
-        rest = {name: value for name, value in content.items() if name in known}
-        rest["features"] = tuple(FeatureRecord(**record) for record in content["features"])
-        return cls(**(rest | {"results": results}))
+            known = {item.name for item in fields(cls)}
+            rest = {name: value for name, value in content.items() if name in known}
+            rest["features"] = tuple(FeatureRecord(**record) for record in content["features"])
+            loaded = cls(**(rest | {"results": results}))
+            loaded.identity()
+        return loaded
+
+
+def _read_tasks(beside: Path, target: Path, digest: str | None) -> dict[str, Any]:
+    if not beside.exists():
+        raise FileNotFoundError(f"{beside.name}, the accuracies of single tasks, is missing beside {target.name}.")
+    arrays = read_npz(beside, "the accuracies of single tasks", _REPEAT)
+    if digest is not None and _sha256(beside) != digest:  # results of earlier versions name none
+        raise DamagedFileError(
+            f"{target.name} and {beside.name} are of two different runs: one was stopped between writing them, or a "
+            f"file was replaced. {_REPEAT}"
+        )
+    return arrays
 
 
 def _read_result(entry: dict[str, Any], per_task: NDArray[np.float64]) -> MethodResult:
@@ -221,7 +235,37 @@ def _read_result(entry: dict[str, Any], per_task: NDArray[np.float64]) -> Method
         curve = entry["calibration"]
         lists = {name: tuple(curve[name]) for name in ("confidence", "accuracy", "n_queries")}
         entry["calibration"] = Calibration(ece=curve["ece"], **lists)
-    return MethodResult(**entry)
+    result = MethodResult(**entry)
+    _check_values(result)
+    return result
+
+
+def _check_values(result: MethodResult) -> None:
+    """Raise ValueError where a number cannot be what it is said to be."""
+    per_task = result.per_task
+    check_shares(f"the tasks of {result.method}", per_task)
+    if per_task.shape != (result.tasks,) or abs(float(per_task.mean()) - result.accuracy) > _ROUNDING:
+        raise ValueError(f"the accuracy of {result.method} is not the mean of its {result.tasks} tasks")
+    shares = [result.accuracy, result.worst_tenth]
+    if result.difference is not None:
+        shares.append(abs(result.difference.mean))
+    if result.calibration is not None:
+        shares += [result.calibration.ece, *result.calibration.confidence, *result.calibration.accuracy]
+    check_shares(f"the accuracies of {result.method}", np.array(shares))
+    lengths = [result.ci95, result.seconds_per_task, result.difference.ci95 if result.difference else 0.0]
+    if not all(0 <= value < math.inf for value in lengths):
+        raise ValueError(f"an interval or a time of {result.method} is not a positive number")
+
+
+def check_shares(what: str, values: NDArray[Any]) -> None:
+    """Raise ValueError unless all ``values`` are numbers from 0 to 1."""
+    if values.dtype.kind != "f" or not bool(((values >= 0) & (values <= 1)).all()):
+        raise ValueError(f"{what} are not all between 0 and 1")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def as_json(content: Any) -> Any:

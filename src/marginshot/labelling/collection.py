@@ -11,6 +11,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from marginshot._lib.names import is_plain
+
+_LONGEST_NAME = 1_000
+
 Kind = Literal["picture", "text", "embedding"]
 
 
@@ -56,6 +60,14 @@ class Collection:
 def check_classes(names: Iterable[str], where: str) -> tuple[str, ...]:
     """The sorted class names, or an error: fewer than two, two that are one to a reader, or one that is no name."""
     classes = tuple(sorted(set(names)))
+    for name in classes:
+        if len(name) > _LONGEST_NAME:
+            raise ValueError(
+                f"{where}: {name[:30]!r}…, of {len(name):,} characters, is not the name of a class. Is this the column "
+                "of labels?"
+            )
+        if not is_plain(name):
+            raise ValueError(f"{where}: the class {name!a} holds control characters or is not UTF-8; rename it.")
     alike = defaultdict(list)
     for name in classes:
         alike[_as_read(name)].append(name)

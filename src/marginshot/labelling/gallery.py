@@ -38,7 +38,7 @@ _SHAPES = ("circle", "square", "triangle")
 def write_gallery(labelling: Labelling, path: Path) -> None:
     """Write the page to ``path``; it needs no other file and no network."""
     page = render_gallery(labelling)
-    with atomic_path(path) as temporary:
+    with atomic_path(path, private=True) as temporary:
         temporary.write_text(page, encoding="utf-8")
 
 

@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from marginshot._lib.files import DAMAGED_ARCHIVE, atomic_path
+from marginshot._lib.files import atomic_path
+from marginshot._lib.reading import read_npz, reading
 from marginshot.classifier.estimator import TransductiveMaxMarginClassifier
 from marginshot.classifier.persistence import assert_format
 from marginshot.labelling.classify import Answers, apply_rows
@@ -34,9 +35,6 @@ from marginshot.labelling.tables import embedding_rows, stack_embeddings, text_r
 FORMAT = "marginshot-labeller-1"
 
 _HEADER, _CLASSIFIER, _REJECTION = "about.json", "classifier.npz", "rejection.npz"
-
-# What reading a file that is no model, or half of one, may raise; RuntimeError is zipfile's for what it cannot unpack.
-_DAMAGES = (ValueError, KeyError, TypeError, OSError, RuntimeError, *DAMAGED_ARCHIVE)
 
 
 @dataclass(frozen=True)
@@ -160,7 +158,7 @@ class LabelModel:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file for `load_model`."""
         header = {"format": FORMAT, "kind": self.kind, "encoder": self.encoder, "identity": self.identity}
-        with tempfile.TemporaryDirectory() as folder, atomic_path(path) as temporary:
+        with tempfile.TemporaryDirectory() as folder, atomic_path(path, private=True) as temporary:
             planes, rule = Path(folder, _CLASSIFIER), Path(folder, _REJECTION)
             self.classifier.save(planes)
             np.savez(rule, mean=self.rejection.mean, centres=self.rejection.centres, threshold=self.rejection.threshold)
@@ -174,18 +172,22 @@ def load_model(path: str | os.PathLike[str]) -> LabelModel:
     """The model `LabelModel.save` wrote to ``path``."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"There is no model at {os.fspath(path)!r}. Make one with `marginshot label --save`.")
-    try:
-        with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as folder:
-            header = json.loads(archive.read(_HEADER))
-            assert_format(header, FORMAT)
-            kind, encoder, identity = (header[name] for name in ("kind", "encoder", "identity"))
-            # Only these two names leave the archive: a path inside it cannot reach anywhere else.
-            for name in (_CLASSIFIER, _REJECTION):
-                Path(folder, name).write_bytes(archive.read(name))
-            classifier = TransductiveMaxMarginClassifier.load(Path(folder, _CLASSIFIER))
-            with np.load(Path(folder, _REJECTION), allow_pickle=False) as rule:
-                rejection = Rejection(rule["mean"], rule["centres"], float(rule["threshold"]))
-            return LabelModel(classifier, rejection, kind, encoder, identity, Path(path))
-    except _DAMAGES as error:
-        reason = f"a part is missing ({error.args[0]})" if isinstance(error, KeyError) else str(error)
-        raise ValueError(f"{os.fspath(path)!r} is not a model saved by `marginshot label --save`: {reason}") from error
+    with (
+        reading(path, "a model saved by `marginshot label --save`", "Make it again."),
+        Path(path).open("rb") as file,
+        zipfile.ZipFile(file) as archive,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        header = json.loads(archive.read(_HEADER))
+        assert_format(header, FORMAT)
+        kind, encoder, identity = (header[name] for name in ("kind", "encoder", "identity"))
+        # Only these two names leave the archive: a path inside it cannot reach anywhere else.
+        for name in (_CLASSIFIER, _REJECTION):
+            Path(folder, name).write_bytes(archive.read(name))
+        classifier = TransductiveMaxMarginClassifier.load(Path(folder, _CLASSIFIER))
+        rule = read_npz(Path(folder, _REJECTION), "a rule for foreign items")
+        rejection = Rejection(rule["mean"], rule["centres"], float(rule["threshold"]))
+        model = LabelModel(classifier, rejection, kind, encoder, identity, Path(path))
+        # Parts that do not fit each other are found out now, not after pictures have been embedded.
+        model.label(np.ones((1, int(classifier.n_features_in_)), dtype=np.float32))
+    return model

@@ -6,12 +6,14 @@ Pictures may go into class folders as well. Whatever stops that is gone on with 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from marginshot._lib.files import check_writable
+from marginshot._lib.files import atomic_path, check_writable
+from marginshot._lib.names import is_plain
 from marginshot.labelling.embed import Progress
 from marginshot.labelling.errors import Option, OutputExistsError, RefusedError
 from marginshot.labelling.exports import Export, export_paths, write_export
@@ -51,6 +53,8 @@ class Placed:
         Pictures left where they are, because another file has their name.
     stale : tuple of Path
         Pictures that are in the folder of another class as well, from earlier answers.
+    vanished : tuple of Transfer
+        Pictures that were gone when their turn came.
     """
 
     action: Action
@@ -58,14 +62,20 @@ class Placed:
     n_done: int
     conflicts: tuple[Transfer, ...] = ()
     stale: tuple[Path, ...] = ()
+    vanished: tuple[Transfer, ...] = ()
 
     def check_complete(self) -> None:
-        """Raise FileExistsError where pictures were left behind."""
+        """Raise OSError where pictures were left behind, or were gone when their turn came."""
         if self.conflicts:
             otherwise = f", or remove {self.out / JOURNAL} to leave them there" if self.action == "move" else ""
             raise FileExistsError(
                 f"Left {len(self.conflicts):,} pictures where they are, because another file has their name; the first "
                 f"is {self.conflicts[0].target}. Move that away and run again{otherwise}."
+            )
+        if self.vanished:
+            raise FileNotFoundError(
+                f"{len(self.vanished):,} pictures were gone when their turn came, the first is "
+                f"{self.vanished[0].source}; all others are in place."
             )
 
 
@@ -190,6 +200,7 @@ class Outputs:
             Replace what others made or changed; inputs are safe all the same.
         """
         self._check_kind()
+        self._check_names(request.inputs)
         check_apart(self.path, request.others.get("examples", ()))
         self._check_inputs(request.inputs)
         for file in self.files:
@@ -242,31 +253,26 @@ class Outputs:
         return Written(tuple(self.files), self.place_pictures(labelling, on_progress))
 
     def write_files(self, labelling: Labelling, store: Store | None) -> None:
-        """Write all but the pictures, and mark each file once it is there: the rest may be interrupted."""
+        """Write all but the pictures; each file is known as ours from the moment it is there."""
         source = labelling.request.source
         columns = labelling.columns()
         exported = moved(labelling, self.plan(labelling)) if self.transfer == "move" else labelling
-
-        def mark(*files: Path) -> None:
-            if store is not None:
-                for file in files:
-                    store.mark_output(file)
-
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_table(columns if source is None else source.filled(columns), self.table)
-        mark(self.table)
+        with _owned(store, self.table) as table:
+            write_table(columns if source is None else source.filled(columns), table)
         if self.suggestions:
-            write_table(labelling.suggestions(), self.beside("suggestions.csv"))
-            mark(self.beside("suggestions.csv"))
+            with _owned(store, self.beside("suggestions.csv")) as table:
+                write_table(labelling.suggestions(), table)
         for form in map(Export, self.exports):
-            write_export(exported, form, self.folder, self.prefix)
-            mark(*export_paths(form, self.folder, self.prefix))
+            with ExitStack() as stack:
+                paths = export_paths(form, self.folder, self.prefix)
+                write_export(exported, form, [stack.enter_context(_owned(store, path)) for path in paths])
         if self.model is not None:
-            labelling.model.save(self.model)
-            mark(self.model)
+            with _owned(store, self.model) as model:
+                labelling.model.save(model)
         if self.gallery:
-            labelling.write_gallery(self.beside("gallery.html"))
-            mark(self.beside("gallery.html"))
+            with _owned(store, self.beside("gallery.html")) as page:
+                labelling.write_gallery(page)
 
     def place_pictures(self, labelling: Labelling, on_progress: Progress | None = None) -> Placed | None:
         """Copy, move or link every labelled picture into the folder of its class; None where they stay as they are."""
@@ -274,7 +280,8 @@ class Outputs:
         if job is None:
             return None
         done = start_transfers(self.plan(labelling).values(), job, self.path, on_progress)
-        return Placed(job.action, self.path, done.n_done, done.conflicts, tuple(stale(labelling, self.path)))
+        earlier = tuple(stale(labelling, self.path))
+        return Placed(job.action, self.path, done.n_done, done.conflicts, earlier, done.vanished)
 
     def _job(self, request: Request) -> Job | None:
         """What is done to the pictures, with all that decides it; None where they stay as they are."""
@@ -291,6 +298,16 @@ class Outputs:
                 f"labels of a table are written to {', '.join(TABLE_SUFFIXES)}; got {self.path.name!r}.",
                 at_fault=Option.PATH,
             )
+
+    def _check_names(self, inputs: Iterable[Path]) -> None:
+        """Raise where a path that goes into an output cannot be written there."""
+        for path in (self.path, *inputs) if self.exports else ():
+            if not is_plain(str(path.absolute())):
+                raise RefusedError(
+                    f"the path {str(path)!a} is not UTF-8 or holds control characters, and no other tool would find "
+                    "the files; rename it, or export nothing.",
+                    at_fault=Option.EXPORTS,
+                )
 
     def _check_inputs(self, inputs: Iterable[Path]) -> None:
         """Raise where an output would go over an input or over another output."""
@@ -337,7 +354,15 @@ def resume(path: str | os.PathLike[str], on_progress: Progress | None = None) ->
 
 def _complete(path: Path, on_progress: Progress | None) -> Placed:
     begun, done = finish_transfers(path, on_progress)
-    return Placed(begun.action, path, done.n_done, done.conflicts)
+    return Placed(begun.action, path, done.n_done, done.conflicts, vanished=done.vanished)
+
+
+@contextmanager
+def _owned(store: Store | None, file: Path) -> Iterator[Path]:
+    """A temporary path that takes the place of ``file``, which a ``store`` remembers as ours."""
+    file.parent.mkdir(exist_ok=True)  # that of FiftyOne's files
+    with atomic_path(file, private=True) if store is None else store.own_output(file) as temporary:
+        yield temporary
 
 
 def _check_can_be_made(folder: Path) -> None:

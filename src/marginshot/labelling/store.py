@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from marginshot._lib.files import PRIVATE, atomic_path
 from marginshot.labelling.errors import Option, RefusedError
 
 DEFAULT_LIMIT = 2_000_000_000  # bytes of embeddings
@@ -63,7 +64,10 @@ class Store:
         self.path = folder / _FILE
         self.limit = limit
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self.path.exists():
+                # Embeddings tell what is in private pictures; SQLite gives the rights of this file to those beside it.
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, PRIVATE))
         except OSError as error:
             raise RefusedError(
                 "The cache folder {folder} cannot be made ({reason}). Choose another with {cache}, or do without by "
@@ -108,7 +112,7 @@ class Store:
                 part = tuple(keys[start : start + _LOOKUP])
                 marks = ",".join("?" * len(part))
                 rows = connection.execute(f"SELECT key, vector FROM embeddings WHERE key IN ({marks})", part)
-                found.update((key, np.frombuffer(vector, dtype="<f4")) for key, vector in rows)
+                found.update((key, np.frombuffer(vector, dtype="<f4")) for key, vector in rows if len(vector) % 4 == 0)
                 connection.execute(
                     f"UPDATE embeddings SET used = ? WHERE used <= ? AND key IN ({marks})", (now, now - _ONE_USE, *part)
                 )
@@ -148,16 +152,33 @@ class Store:
         with self._open() as connection:
             connection.execute("DELETE FROM embeddings")
 
-    def mark_output(self, path: Path) -> None:
-        """Remember ``path`` as it is now as written by us."""
+    @contextmanager
+    def own_output(self, path: Path) -> Iterator[Path]:
+        """A temporary path whose content takes the place of ``path``, which is known as ours from then on.
+
+        The new content is announced before it is there: after a kill at any moment what lies at ``path``, the old or
+        the new, is known.
+        """
+        name = str(path.resolve())
+        with atomic_path(path, private=True) as temporary:
+            yield temporary
+            new = file_digest(temporary)
+            with self._open() as connection:
+                known = " ".join((new, *self._digests(connection, name)[:1]))
+                connection.execute("INSERT OR REPLACE INTO outputs VALUES (?, ?)", (name, known))
         with self._open() as connection:
-            connection.execute("INSERT OR REPLACE INTO outputs VALUES (?, ?)", (str(path.resolve()), file_digest(path)))
+            connection.execute("INSERT OR REPLACE INTO outputs VALUES (?, ?)", (name, new))
+
+    def _digests(self, connection: sqlite3.Connection, name: str) -> list[str]:
+        """Digest of what was last written under ``name``; after a kill, also of what may still be there instead."""
+        row = connection.execute("SELECT digest FROM outputs WHERE path = ?", (name,)).fetchone()
+        return [] if row is None else str(row[0]).split()
 
     def is_own_output(self, path: Path) -> bool:
         """Whether ``path`` is exactly what we last wrote there: nobody has changed it since."""
         with self._open() as connection:
-            row = connection.execute("SELECT digest FROM outputs WHERE path = ?", (str(path.resolve()),)).fetchone()
-        return row is not None and row[0] == file_digest(path)
+            known = self._digests(connection, str(path.resolve()))
+        return bool(known) and file_digest(path) in known
 
 
 def open_store(cache: bool | str | os.PathLike[str], limit: int = DEFAULT_LIMIT) -> Store | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot._lib.files import DAMAGED_ARCHIVE, atomic_path
+from marginshot._lib.files import atomic_path
+from marginshot._lib.names import original_cell, safe_cell
+from marginshot._lib.reading import read_npz as read_archive
+from marginshot._lib.reading import reading
 from marginshot.data.features import PARQUET_SUFFIXES, check_names_differ
 from marginshot.data.labels import is_missing
 from marginshot.labelling.collection import Collection, Kind
@@ -69,15 +71,19 @@ def write_table(columns: Mapping[str, Sequence[Any]], path: Path) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        with atomic_path(path) as temporary:
+        with atomic_path(path, private=True) as temporary:
             pq.write_table(pa.table({name: pa.array(list(values)) for name, values in columns.items()}), temporary)
         return
     if path.suffix.lower() not in CSV_SUFFIXES:
         raise ValueError(f"Tables are written as {', '.join(TABLE_SUFFIXES)}; got {path.name!r}.")
-    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",", lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
+    with atomic_path(path, private=True) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        rows = [[safe_cell(value) for value in row] for row in (columns, *zip(*columns.values(), strict=True))]
+        # Python leaves a carriage return without quotes, and then takes it for the end of a line.
+        returns = any(isinstance(value, str) and "\r" in value for row in rows for value in row)
+        delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+        csv.writer(
+            file, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL
+        ).writerows(rows)
 
 
 def collect_texts(table: Table, text: str, label: str | None) -> Collection:
@@ -122,11 +128,7 @@ def read_npz(path: Path, label: str | None) -> Table:
     where unknown. ``items``, if there, name the rows.
     """
     wanted = label or "y"
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            held = {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, *DAMAGED_ARCHIVE) as error:
-        raise ValueError(f"{path.name} is not a readable .npz of numbers and text: {error}.") from error
+    held = read_archive(path, "a readable .npz of numbers and text")
     for name in ("X", *((wanted,) if label else ())):
         if name not in held:
             raise ValueError(f"{path.name} has no array {name!r}; it has {', '.join(held) or 'none'}.")
@@ -152,8 +154,11 @@ def stack_embeddings(values: Any, source: str) -> NDArray[np.float32]:
     """Equally long lists of numbers -> finite float32 of shape (n_rows, n_features)."""
     if hasattr(values, "toarray"):
         raise ValueError(f"{source}: a sparse matrix cannot be labelled; pass {source}.toarray(), or reduce it first.")
+    if getattr(values, "dtype", np.dtype(float)).kind in "mM":
+        raise ValueError(f"{source}: embeddings must be numbers; got dates or times ({values.dtype}).")
     try:
-        X = np.asarray(values, dtype=np.float32)
+        with np.errstate(over="ignore"):  # too large a number becomes infinity, and is refused with it
+            X = np.asarray(values, dtype=np.float32)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{source}: embeddings must be lists of numbers of one length; {_odd_row(values)}.") from error
     if X.ndim != 2 or 0 in X.shape:
@@ -227,13 +232,11 @@ def _name_classes(indices: Sequence[Any], classes: Sequence[str], source: str) -
 
 
 def _read_csv(path: Path) -> Table:
-    try:
-        content = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path.name} is not UTF-8 text ({error.reason}). Save it as UTF-8.") from error
+    with reading(path, "a table in UTF-8", "Save it as UTF-8."):
+        content = path.read_bytes().decode("utf-8-sig")
     first = content.partition("\n")[0]
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ";" if first.count(";") > first.count(",") else ","
-    rows = [row for row in _csv_rows(content, delimiter, path.name) if row]
+    rows = [[original_cell(cell) for cell in row] for row in _csv_rows(content, delimiter, path) if row]
     if not rows:
         raise ValueError(f"{path.name} is empty.")
     header = rows[0]
@@ -246,26 +249,22 @@ def _read_csv(path: Path) -> Table:
     return Table({name: [row[place] for row in rows[1:]] for place, name in enumerate(header)}, path.name)
 
 
-def _csv_rows(content: str, delimiter: str, source: str) -> list[list[str]]:
+def _csv_rows(content: str, delimiter: str, path: Path) -> list[list[str]]:
     # Texts may be longer than the 131,072 characters the module allows a field unless told otherwise.
     usual = csv.field_size_limit(len(content) + 1)
     try:
-        return list(csv.reader(io.StringIO(content, newline=""), delimiter=delimiter))
-    except csv.Error as error:
-        raise ValueError(f"{source} is not a readable table: {error}.") from error
+        with reading(path, "a readable table"):
+            return list(csv.reader(io.StringIO(content, newline=""), delimiter=delimiter))
     finally:
         csv.field_size_limit(usual)
 
 
 def _read_parquet(path: Path) -> Table:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        table = pq.read_table(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise ValueError(f"{os.fspath(path)} is not a readable Parquet file: {error}.") from error
-    return Table({name: _values(table.column(name)) for name in table.column_names}, path.name)
+    with reading(path, "a readable Parquet file"), path.open("rb") as file:
+        table = pq.read_table(file)
+        return Table({name: _values(table.column(name)) for name in table.column_names}, path.name)
 
 
 def _values(column: Any) -> Any:

@@ -16,7 +16,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import get_args
 
-from marginshot._lib.files import atomic_path
+from marginshot._lib.files import atomic_path, flush
+from marginshot._lib.names import folder_name
+from marginshot._lib.reading import read_json, reading
+from marginshot.data.pictures import is_picture
 from marginshot.labelling.errors import Option, OutputExistsError, RefusedError
 from marginshot.labelling.labelling import Labelling
 from marginshot.labelling.requests import Action, Job
@@ -41,10 +44,11 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Done:
-    """How a list of transfers went: files now in place, and those left alone because of what is already there."""
+    """How a list of transfers went: files now in place, those left alone because of what is there, those gone."""
 
     n_done: int
     conflicts: tuple[Transfer, ...]
+    vanished: tuple[Transfer, ...] = ()
 
 
 def plan_transfers(labelling: Labelling, out: Path) -> dict[int, Transfer]:
@@ -54,7 +58,7 @@ def plan_transfers(labelling: Labelling, out: Path) -> dict[int, Transfer]:
         label = labelling.labels[row]
         if label:
             source = Path(labelling.collection.contents[row]).absolute()
-            plan[row] = Transfer(source, out.absolute() / label / labelling.collection.items[row])
+            plan[row] = Transfer(source, out.absolute() / folder_name(label) / labelling.collection.items[row])
     return plan
 
 
@@ -70,7 +74,15 @@ def moved(labelling: Labelling, plan: Mapping[int, Transfer]) -> Labelling:
 def check_folder_names(classes: Iterable[str], out: Path, files: Iterable[Path]) -> None:
     """Raise ValueError where a class cannot be the name of a folder in ``out``, beside the ``files`` to be there."""
     taken = {path.name for path in files if path.parent.resolve() == out.resolve()}
+    classes = list(classes)
+    taken |= {name for name in classes if name in {folder_name(other) for other in classes if other != name}}
     for name in classes:
+        if (out / folder_name(name)).is_symlink():
+            raise OutputExistsError(
+                "{file} is a link, and pictures would go where it points. Remove it, or give another {path}.",
+                file=out / folder_name(name),
+                path=Option.PATH,
+            )
         if os.path.lexists(out / name) and not (out / name).is_dir() and name not in taken:
             raise OutputExistsError(
                 "{file} is a file, where the folder of the class {name!r} is to be. Move it elsewhere, or give "
@@ -79,7 +91,7 @@ def check_folder_names(classes: Iterable[str], out: Path, files: Iterable[Path])
                 name=name,
                 path=Option.PATH,
             )
-        odd = set(name) & _FORBIDDEN or name.startswith(".") or name.endswith(".") or not name.isprintable()
+        odd = set(name) & _FORBIDDEN or name.startswith(".") or name.endswith((".", " ")) or not name.isprintable()
         if odd or len(os.fsencode(name)) > _LONGEST_NAME or name in taken:
             raise RefusedError(
                 "The class {name!r} cannot be the name of a folder in {out}. Rename it, or leave out {transfer}.",
@@ -147,7 +159,7 @@ def check_record(table: Path, source: Path) -> None:
 
 def stale(labelling: Labelling, out: Path) -> list[Path]:
     """Pictures that are in the folder of another class than theirs: earlier answers, which are not ours to remove."""
-    folders = {name: out / name for name in labelling.classes if (out / name).is_dir()}
+    folders = {name: out / folder_name(name) for name in labelling.classes if (out / folder_name(name)).is_dir()}
     found = []
     for row in labelling.rows.tolist():
         item, label = labelling.collection.items[row], labelling.labels[row]
@@ -156,21 +168,37 @@ def stale(labelling: Labelling, out: Path) -> list[Path]:
 
 
 def _write_journal(plan: Iterable[Transfer], job: Job, out: Path) -> None:
-    content = {**asdict(job), "transfers": [[str(item.source), str(item.target)] for item in plan]}
+    content = {
+        **asdict(job),
+        "out": str(out.resolve()),
+        "transfers": [[str(item.source), str(item.target)] for item in plan],
+    }
     with atomic_path(out / JOURNAL) as temporary:
         temporary.write_text(json.dumps(content), encoding="utf-8")
 
 
 def _read_journal(out: Path) -> tuple[Job, list[Transfer]]:
     journal = out / JOURNAL
-    try:
-        content = json.loads(journal.read_text(encoding="utf-8"))
+    what, advice = "the list of an unfinished run", f"Look at {out}, then remove that file."
+    content = read_json(journal, what, advice)
+    with reading(journal, what, advice):
         if content["action"] not in get_args(Action):
             raise ValueError(f"nothing is called {content['action']!r}")
         begun = Job(content["action"], content["folder"], dict(content.get("request", {})))
-        return begun, [Transfer(Path(source), Path(target)) for source, target in content["transfers"]]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{journal} is damaged ({error}). Look at {out}, then remove that file.") from error
+        plan = [Transfer(Path(source), Path(target)) for source, target in content["transfers"]]
+        _check_bound(plan, begun, content.get("out", str(out.resolve())), out)  # earlier versions did not say
+    return begun, plan
+
+
+def _check_bound(plan: Iterable[Transfer], job: Job, written_for: str, out: Path) -> None:
+    """Raise ValueError unless the list is of pictures of the job's folder and of places in the folder it lies in."""
+    if written_for != str(out.resolve()):
+        raise ValueError(f"it was written for {written_for}")
+    for item in plan:
+        if not item.target.parent.resolve().is_relative_to(out.resolve()) or item.target.name in ("", ".."):
+            raise ValueError(f"{item.target} is not in {out}")
+        if not item.source.parent.resolve().is_relative_to(Path(job.folder)) or not is_picture(item.source):
+            raise ValueError(f"{item.source} is not a picture of {job.folder}")
 
 
 def _links_to_follow(path: Path) -> int:
@@ -185,11 +213,14 @@ def _links_to_follow(path: Path) -> int:
 def _run(plan: Sequence[Transfer], job: Job, out: Path, on_progress: Callable[[int, int], None] | None) -> Done:
     action = job.action
     transfer = {"copy": _copy, "move": _move, "link": _link}[action]
-    conflicts = []
+    conflicts, vanished = [], []
     n_done = 0
     for place, item in enumerate(plan, start=1):
+        if not os.path.lexists(item.source) and not os.path.lexists(item.target):
+            vanished.append(item)
+            continue
         try:
-            item.target.parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(item.target.parent, out)
             if action != "link" and item.target.is_symlink() and item.target.readlink() == item.source:
                 item.target.unlink()  # made by an earlier run with --link; the picture itself is at the source
             if transfer(item.source, item.target):
@@ -210,17 +241,28 @@ def _run(plan: Sequence[Transfer], job: Job, out: Path, on_progress: Callable[[i
         _write_journal(conflicts, job, out)
     else:
         (out / JOURNAL).unlink(missing_ok=True)
-    return Done(n_done, tuple(conflicts))
+    return Done(n_done, tuple(conflicts), tuple(vanished))
+
+
+def _make_folder(folder: Path, out: Path) -> None:
+    """Make a folder below ``out``; a link on the way is not followed."""
+    for above in (folder, *folder.parents):
+        if above == out.absolute():
+            break
+        if above.is_symlink():
+            raise OSError(f"{above} is a link")
+    folder.mkdir(parents=True, exist_ok=True)
 
 
 def _copy(source: Path, target: Path) -> bool:
     """Whether ``target`` now is a copy of ``source``; False leaves another file of that name alone."""
-    if target.exists():
-        return filecmp.cmp(source, target, shallow=False)
-    # The same name each time, so that what a power cut leaves is replaced by the next run.
+    # The same name each time, so that what a power cut leaves is replaced, or removed, by the next run.
     temporary = target.with_name(f".marginshot-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}")
     try:
+        if target.exists():
+            return filecmp.cmp(source, target, shallow=False)
         shutil.copy2(source, temporary)
+        flush(temporary)
         return _place(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)

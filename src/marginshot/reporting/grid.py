@@ -7,6 +7,8 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from marginshot._lib.names import safe_cell
+
 TEXT_FORMATS = ("markdown", "latex", "csv")
 
 _LATEX_ESCAPES = {
@@ -88,8 +90,8 @@ class Grid:
     def _csv(self) -> str:
         target = io.StringIO()
         writer = csv.writer(target, lineterminator="\n")
-        writer.writerow(self.headers)
-        writer.writerows([cell.text for cell in row] for section in self.sections for row in section)
+        writer.writerow([safe_cell(header) for header in self.headers])
+        writer.writerows([safe_cell(cell.text) for cell in row] for section in self.sections for row in section)
         return target.getvalue().rstrip("\n")
 
 

@@ -83,7 +83,7 @@ def _from_run(path: Path, weights: str, image_size: int | None) -> Encoder:
     own = {name.removeprefix("backbone."): value for name, value in tensors.items() if name.startswith("backbone.")}
     try:
         network.load_state_dict(own)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
         raise RunError(f"{folder.weights(weights)} does not fit {settings.backbone}; train the run again.") from error
     name = f"{settings.backbone} trained on {settings.dataset}, {weights} epoch"
     return Encoder(name, network.eval(), plain_preprocessing(image_size or settings.image_size))

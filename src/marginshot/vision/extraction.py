@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -16,8 +15,9 @@ from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset
 
 from marginshot import __version__
-from marginshot._lib.files import atomic_path
-from marginshot.data.features import FeatureBank
+from marginshot._lib.files import atomic_path, is_temporary
+from marginshot._lib.reading import read_json, read_npz, reading
+from marginshot.data.features import FeatureBank, load_features
 from marginshot.data.pictures import pillow_silenced
 from marginshot.vision.datasets import CorruptImageError, ImageSet
 from marginshot.vision.devices import torch_device
@@ -92,7 +92,7 @@ def extract(
     on_progress : callable, optional
         Called with the number of pictures done and of all pictures.
     """
-    parts = _Parts(out.with_name(f"{out.name}.partial"), extraction_identity(encoder, images, settings))
+    parts = _Parts(parts_path(out), extraction_identity(encoder, images, settings))
     device = torch_device(settings.device)
     encoder.network.to(device)
     done = parts.finished()
@@ -106,8 +106,9 @@ def extract(
                 on_progress(int(rows[index][-1]) + 1, len(images))
     features, kept, skipped = parts.join(len(rows))
     bank = _bank(images.select(np.flatnonzero(kept)), features, encoder)
+    # Before the file it speaks of: a run killed between the two can tell by the hash that the file is its own.
+    _write_provenance(out, bank, encoder, images, parts.identity, skipped)
     bank.save(out)
-    _write_provenance(out, encoder, images, parts.identity, skipped)
     parts.remove()
     return Extraction(bank, skipped)
 
@@ -172,12 +173,31 @@ def _batches(
     yield from DataLoader(dataset, batch_size=None, num_workers=settings.workers)
 
 
+def parts_path(out: Path) -> Path:
+    """The folder of the batches finished so far."""
+    return out.with_name(f"{out.name}.partial")
+
+
 def provenance_path(out: Path) -> Path:
     """Where it is written down what the features in ``out`` come from."""
     return out.with_name(f"{out.name}.json")
 
 
-def _write_provenance(out: Path, encoder: Encoder, images: ImageSet, identity: str, skipped: tuple[str, ...]) -> None:
+def was_interrupted(out: Path) -> bool:
+    """Whether ``out`` is whole and as an extraction wrote it that was stopped before it could clean up."""
+    about = provenance_path(out)
+    if not (out.is_file() and about.is_file() and parts_path(out).is_dir()):
+        return False
+    try:
+        told = read_json(about, "what features come from")
+        return bool(told.get("sha256") == load_features(out).content_hash)
+    except ValueError:
+        return False  # not as it was written: for the user to look at
+
+
+def _write_provenance(
+    out: Path, bank: FeatureBank, encoder: Encoder, images: ImageSet, identity: str, skipped: tuple[str, ...]
+) -> None:
     content = {
         "marginshot": __version__,
         "encoder": encoder.name,
@@ -185,6 +205,7 @@ def _write_provenance(out: Path, encoder: Encoder, images: ImageSet, identity: s
         "n_images": len(images) - len(skipped),
         "skipped": skipped,
         "identity": identity,
+        "sha256": bank.content_hash,
     }
     with atomic_path(provenance_path(out)) as temporary:
         temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
@@ -203,31 +224,33 @@ def extraction_identity(encoder: Encoder, images: ImageSet, settings: ExtractSet
 
 
 class _Parts:
-    """Finished batches on disk, one ``.npz`` each."""
+    """Finished batches on disk, one ``.npz`` each, and the identity of the extraction they are of."""
 
     def __init__(self, folder: Path, identity: str) -> None:
         self.folder, self.identity = folder, identity
-        mark = folder / "identity"
-        if folder.exists() and not mark.is_file():
+        self._mark = folder / "identity"
+        if folder.exists() and not self._mark.is_file() and not all(map(is_temporary, folder.iterdir())):
             raise FileExistsError(f"{folder} is needed for finished batches but holds something else; move it away.")
-        if folder.exists() and mark.read_text(encoding="utf-8") != identity:
-            shutil.rmtree(folder)
-        folder.mkdir(exist_ok=True)
-        with atomic_path(mark) as temporary:
+        if self._mark.is_file() and self._mark.read_bytes() != identity.encode():
+            self.remove()
+        folder.mkdir(mode=0o700, exist_ok=True)
+        with atomic_path(self._mark) as temporary:
             temporary.write_text(identity, encoding="utf-8")
 
     def finished(self) -> set[int]:
         return {int(path.stem) for path in self.folder.glob("[0-9]*.npz")}
 
     def save(self, index: int, features: NDArray[np.float32], kept: list[bool], problems: list[str]) -> None:
-        with atomic_path(self.folder / f"{index:08d}.npz") as temporary:
+        with atomic_path(self.folder / f"{index:08d}.npz", private=True) as temporary:
             np.savez(temporary, features=features, kept=np.array(kept), problems=np.array(problems, dtype=str))
 
     def join(self, n_parts: int) -> tuple[NDArray[np.float32], NDArray[np.bool_], tuple[str, ...]]:
         """Features (n_kept, D), whether each picture was kept (n_images,), and the problems of the others."""
         features, kept, problems = [], [], []
         for index in range(n_parts):
-            with np.load(self.folder / f"{index:08d}.npz") as part:
+            path = self.folder / f"{index:08d}.npz"
+            part = read_npz(path, "a finished batch", f"Delete {self.folder} and extract again.")
+            with reading(path, "a finished batch", f"Delete {self.folder} and extract again."):
                 kept.append(part["kept"])
                 problems.extend(part["problems"].tolist())
                 if part["kept"].any():
@@ -237,4 +260,9 @@ class _Parts:
         return np.concatenate(features), np.concatenate(kept), tuple(problems)
 
     def remove(self) -> None:
-        shutil.rmtree(self.folder)
+        """Remove the batches, and only then what says that they are ours."""
+        for path in self.folder.iterdir():
+            if path != self._mark:
+                path.unlink()
+        self._mark.unlink()
+        self.folder.rmdir()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pickle
 import re
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
+from marginshot._lib.reading import reading
 from marginshot.vision.backbones import build_backbone
 
 # What these projects call a network, and what we call it.
@@ -41,11 +41,12 @@ def load_published(path: Path, backbone: str | None = None) -> tuple[str, nn.Mod
             f"{path} does not say which network it holds (arch is {content.get('arch')!r}); name it with --backbone."
         )
     network = build_backbone(name)
-    weights = {_our_key(key): value for key, value in content["state_dict"].items()}
-    weights = {key: value for key, value in weights.items() if not key.startswith(_HEADS)}
+    with reading(path, "a checkpoint", "Download it again.", CheckpointError):
+        weights = {_our_key(key): value for key, value in content["state_dict"].items()}
+        weights = {key: value for key, value in weights.items() if not key.startswith(_HEADS)}
     try:
         network.load_state_dict(weights)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError, AttributeError) as error:
         differences = " ".join(str(error).split())[:200]
         raise CheckpointError(
             f"{path} does not fit {name}: {differences}; name its network with --backbone."
@@ -55,14 +56,14 @@ def load_published(path: Path, backbone: str | None = None) -> tuple[str, nn.Mod
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
+        with reading(path, "a checkpoint", "Download it again.", CheckpointError), path.open("rb") as file:
+            content = torch.load(file, map_location="cpu", weights_only=True)
+    except CheckpointError as error:
+        if not isinstance(error.__cause__, pickle.UnpicklingError):
+            raise
         raise CheckpointError(
             f"{path} holds more than tensors, or is damaged; it was not run. Do not trust it, or download it again."
         ) from error
-    except (RuntimeError, EOFError, OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise CheckpointError(f"{path} is damaged or incomplete ({reason}); download it again.") from error
     if not isinstance(content, dict) or not isinstance(content.get("state_dict"), dict):
         raise CheckpointError(f"{path} has no state_dict; it is not a checkpoint of SimpleShot or LaplacianShot.")
     return content

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+import math
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from marginshot import __version__
-from marginshot._lib.files import atomic_path
+from marginshot._lib.files import atomic_path, is_temporary
+from marginshot._lib.reading import read_json, reading
 from marginshot.vision.settings import Hardware, TrainSettings
+
+_AGAIN = "Delete it and train again."
 
 
 class RunError(ValueError):
@@ -75,7 +78,8 @@ class RunFolder:
         if self.config.is_file():
             self._require_same(settings, data)
             return
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+        # A run killed while it wrote its settings leaves a folder with nothing else in it.
+        if self.path.exists() and (not self.path.is_dir() or not all(map(is_temporary, self.path.iterdir()))):
             raise RunError(f"{self.path} exists and holds no run; choose another --out.")
         self.path.mkdir(parents=True, exist_ok=True)
         content = {
@@ -96,15 +100,13 @@ class RunFolder:
 
     def read_config(self) -> tuple[TrainSettings, TrainingData]:
         """Settings and data of the run."""
-        try:
-            content: dict[str, Any] = json.loads(self.config.read_text(encoding="utf-8"))
+        if not self.config.is_file():
+            raise RunError(f"{self.path} is not a run: it has no config.json; train one with --out.")
+        content = read_json(self.config, "the settings of a run", "Train the run again.", RunError)
+        with reading(self.config, "the settings of a run", "Train the run again.", RunError):
             settings, data = content["settings"], content["data"]
             found = TrainingData(classes=tuple(data["classes"]), n_images=int(data["n_images"]))
-        except FileNotFoundError as error:
-            raise RunError(f"{self.path} is not a run: it has no config.json; train one with --out.") from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise RunError(f"{self.config} is damaged ({error}); train the run again.") from error
-        return TrainSettings.from_dict(settings, str(self.config)), found
+            return TrainSettings.from_dict(settings, str(self.config)), found
 
     def _require_same(self, settings: TrainSettings, data: TrainingData) -> None:
         old, old_data = self.read_config()
@@ -137,13 +139,16 @@ class RunFolder:
             return Progress()
         tensors = read_tensors(self.state)
         progress = _read_progress(self.state)
-        network.load_state_dict(
-            {name.removeprefix("model."): value for name, value in tensors.items() if name.startswith("model.")}
-        )
-        for name, parameter in network.named_parameters():
-            momentum = tensors.get(f"momentum.{name}")
-            if momentum is not None:
-                optimizer.state[parameter]["momentum_buffer"] = momentum.to(parameter.device)
+        with reading(self.state, "the state of this run", _AGAIN, RunError):
+            network.load_state_dict(
+                {name.removeprefix("model."): value for name, value in tensors.items() if name.startswith("model.")}
+            )
+            for name, parameter in network.named_parameters():
+                momentum = tensors.get(f"momentum.{name}")
+                if momentum is not None:
+                    if momentum.shape != parameter.shape:
+                        raise ValueError(f"the momentum of {name} has another shape")
+                    optimizer.state[parameter]["momentum_buffer"] = momentum.to(parameter.device)
         return progress
 
     def save_weights(self, which: str, network: torch.nn.Module) -> None:
@@ -154,18 +159,26 @@ class RunFolder:
 
 
 def _read_progress(path: Path) -> Progress:
-    try:
-        with safe_open(path, framework="pt") as file:
-            return Progress(**json.loads(file.metadata()["progress"]))
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise RunError(f"{path} is damaged or incomplete ({error}); delete it and train again.") from error
+    with reading(path, "the state of a run", _AGAIN, RunError), safe_open(_opened(path), framework="pt") as file:
+        progress = Progress(**json.loads(file.metadata()["progress"]))
+        numbers = astuple(progress)
+        if not (all(type(number) is int for number in (progress.epoch, progress.step, progress.best_epoch))):
+            raise ValueError("epochs and steps are not whole numbers")
+        if not all(math.isfinite(number) for number in numbers) or min(progress.epoch, progress.step) < 0:
+            raise ValueError("a number of its progress is negative or none")
+    return progress
 
 
 def read_tensors(path: Path) -> dict[str, torch.Tensor]:
     """All tensors of a safetensors file."""
     try:
-        return load_file(path)
+        with reading(path, "the weights of a run", _AGAIN, RunError):
+            return load_file(_opened(path))
     except FileNotFoundError as error:
         raise RunError(f"{path} is not there; the run has not finished its first epoch.") from error
-    except SafetensorError as error:
-        raise RunError(f"{path} is damaged or incomplete ({error}); delete it and train again.") from error
+
+
+def _opened(path: Path) -> Path:
+    """``path``, once it is known that it can be opened: safetensors would call a forbidden file damaged."""
+    with path.open("rb"):
+        return path

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from marginshot.vision.datasets.array_pickles import UnsafePickleError
 from marginshot.vision.datasets.csv_lists import find_csv_list, open_csv_list
 from marginshot.vision.datasets.cub import find_cub, open_cub
 from marginshot.vision.datasets.folders import find_named_folders, images_in_folders, open_folder
 from marginshot.vision.datasets.glyphs import draw_glyphs
 from marginshot.vision.datasets.images import CorruptImageError, ImageSet, drop_corrupt
 from marginshot.vision.datasets.pickles import (
-    UnsafePickleError,
     find_mini_cache,
     find_tiered_pickles,
     open_mini_cache,

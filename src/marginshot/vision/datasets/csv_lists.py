@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from marginshot._lib.reading import reading
 from marginshot.vision.datasets.images import FileImages, ImageSet
 from marginshot.vision.datasets.splits import DatasetMismatchError
 
@@ -24,7 +25,10 @@ def find_csv_list(root: Path, split: str) -> Path | None:
 
 def open_csv_list(root: Path, path: Path) -> ImageSet:
     """Pictures named in ``path`` (file name, class; with or without a heading), kept in ``root/images`` or ``root``."""
-    with path.open(newline="", encoding="utf-8") as file:
+    with (
+        reading(path, "a list of pictures", "Download it again.", DatasetMismatchError),
+        path.open(newline="", encoding="utf-8") as file,
+    ):
         rows = [row for row in csv.reader(file) if row]
     if rows and [cell.strip().lower() for cell in rows[0][:2]] == ["filename", "label"]:
         rows = rows[1:]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from marginshot._lib.reading import reading
 from marginshot.vision.datasets.images import FileImages, ImageSet
 from marginshot.vision.datasets.splits import DatasetMismatchError
 
@@ -51,8 +52,6 @@ def open_cub(root: Path, classes: tuple[str, ...]) -> ImageSet:
 
 def _table(path: Path) -> dict[str, str]:
     """``number value`` on each line, as a mapping."""
-    pairs = (line.split(maxsplit=1) for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
-    try:
+    with reading(path, "a table of numbers and values", "Extract the archive again.", DatasetMismatchError):
+        pairs = (line.split(maxsplit=1) for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
         return {number: value.strip() for number, value in pairs}
-    except ValueError as error:
-        raise DatasetMismatchError(f"{path} needs lines of a number and a value; extract the archive again.") from error

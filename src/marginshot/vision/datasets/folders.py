@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from marginshot._lib.reading import reading
 from marginshot.data.pictures import is_picture
 from marginshot.vision.datasets.images import FileImages, ImageSet
 from marginshot.vision.datasets.splits import SPLITS, DatasetMismatchError, read_class_list, require_images
@@ -77,7 +78,9 @@ def open_folder(root: Path, split: str, seed: int = 0) -> ImageSet:
     if split == "all":
         return images_in_folders(root, _class_folders(root), title)
     if (root / "splits.csv").is_file():
-        classes = read_class_list((root / "splits.csv").read_text(encoding="utf-8"), str(root / "splits.csv"))[split]
+        listed = root / "splits.csv"
+        with reading(listed, "a list of classes and splits", "Save it as UTF-8.", DatasetMismatchError):
+            classes = read_class_list(listed.read_text(encoding="utf-8"), str(listed))[split]
         return _chosen(root, classes, title)
     parts = [root / name for name in SPLIT_FOLDERS[split] if (root / name).is_dir()]
     if parts:

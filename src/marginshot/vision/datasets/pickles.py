@@ -1,56 +1,20 @@
-"""Pickled datasets, read with an unpickler that can build arrays and containers and nothing else."""
+"""Layouts of pickled datasets."""
 
 from __future__ import annotations
 
-import pickle
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from marginshot._lib.reading import reading
+from marginshot.vision.datasets.array_pickles import load_arrays
 from marginshot.vision.datasets.images import ArrayImages, EncodedImages, ImageSet
 from marginshot.vision.datasets.splits import DatasetMismatchError
 
 _FILE_WORD = {"base": "train", "validation": "val", "test": "test"}
-
-_ALLOWED = frozenset(
-    {
-        ("numpy", "ndarray"),
-        ("numpy", "dtype"),
-        *((f"numpy.{core}.multiarray", name) for core in ("core", "_core") for name in ("_reconstruct", "scalar")),
-        *((f"numpy.{core}.numeric", "_frombuffer") for core in ("core", "_core")),
-        # How Python 3 writes bytes in the protocols Python 2 can read.
-        ("_codecs", "encode"),
-        ("collections", "OrderedDict"),
-        *(("builtins", name) for name in ("list", "dict", "tuple", "set", "frozenset", "bytearray", "bytes")),
-        *(("__builtin__", name) for name in ("list", "dict", "tuple", "set", "frozenset", "bytearray")),
-    }
-)
-
-
-class UnsafePickleError(ValueError):
-    """A pickle that asks for something other than arrays and containers."""
-
-
-class _ArrayUnpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in _ALLOWED:
-            raise UnsafePickleError(f"{module}.{name}")
-        return super().find_class(module, name)
-
-
-def load_arrays(path: Path) -> Any:
-    """The object pickled in ``path``; raises if it holds anything but numpy arrays, builtin containers and numbers."""
-    try:
-        with path.open("rb") as file:
-            # latin1 is how arrays written by Python 2, as most of these files were, come back whole.
-            return _ArrayUnpickler(file, encoding="latin1").load()
-    except UnsafePickleError as error:
-        raise UnsafePickleError(
-            f"{path} asks for {error}, which pictures have no use for; nothing was run. Do not trust this file."
-        ) from error
-    except (pickle.UnpicklingError, EOFError, ValueError, IndexError, KeyError, TypeError, AttributeError) as error:
-        raise DatasetMismatchError(f"{path} is not a complete pickle ({error}); download it again.") from error
 
 
 def find_mini_cache(root: Path, split: str) -> Path | None:
@@ -67,9 +31,10 @@ def open_mini_cache(path: Path) -> ImageSet:
         raise DatasetMismatchError(f"image_data in {path} is not an array of uint8 pictures; download the file again.")
     if not isinstance(rows_of, dict):
         raise DatasetMismatchError(f"class_dict in {path} is not a dict; download the file again.")
-    rows_by_name = {_text(name): np.asarray(rows, dtype=np.int64) for name, rows in rows_of.items()}
-    classes = tuple(sorted(rows_by_name))
-    rows = np.concatenate([rows_by_name[name] for name in classes]) if classes else np.empty(0, dtype=np.int64)
+    with _reading(path):
+        rows_by_name = {_text(name): _integers(rows) for name, rows in rows_of.items()}
+        classes = tuple(sorted(rows_by_name))
+        rows = np.concatenate([rows_by_name[name] for name in classes]) if classes else np.empty(0, dtype=np.int64)
     if rows.size and not 0 <= rows.min() <= rows.max() < len(pixels):
         raise DatasetMismatchError(f"class_dict in {path} points past its {len(pixels)} pictures; download it again.")
     return ImageSet(
@@ -96,8 +61,11 @@ def open_tiered_pickles(images_path: Path, labels_path: Path) -> ImageSet:
     """A list of encoded pictures, and a dict of ``label_specific`` (n_images,) and ``label_specific_str``."""
     encoded = load_arrays(images_path)
     content = _text_keys(load_arrays(labels_path), labels_path, ("label_specific", "label_specific_str"))
-    labels = np.asarray(content["label_specific"], dtype=np.int64)
-    classes = tuple(_text(name) for name in content["label_specific_str"])
+    with _reading(labels_path):
+        labels = _integers(content["label_specific"])
+        classes = tuple(_text(name) for name in content["label_specific_str"])
+    with _reading(images_path):
+        pictures = tuple(np.asarray(picture, dtype=np.uint8).tobytes() for picture in encoded)
     if len(encoded) != len(labels):
         raise DatasetMismatchError(
             f"{images_path} has {len(encoded)} pictures and {labels_path} {len(labels)} labels; download both again."
@@ -109,11 +77,7 @@ def open_tiered_pickles(images_path: Path, labels_path: Path) -> ImageSet:
         classes=classes,
         labels=labels,
         items=tuple(f"{images_path.name}#{index}" for index in range(len(labels))),
-        source=EncodedImages(
-            images_path,
-            tuple(np.asarray(picture, dtype=np.uint8).tobytes() for picture in encoded),
-            tuple(range(len(labels))),
-        ),
+        source=EncodedImages(images_path, pictures, tuple(range(len(labels)))),
     )
 
 
@@ -123,6 +87,18 @@ def _text_keys(content: Any, path: Path, needed: tuple[str, ...]) -> dict[str, A
         if set(needed) <= set(content):
             return content
     raise DatasetMismatchError(f"{path} is not a dict with {' and '.join(needed)}; download it again.")
+
+
+def _reading(path: Path) -> AbstractContextManager[None]:
+    return reading(path, "a dataset's pickle", "Download it again.", DatasetMismatchError)
+
+
+def _integers(values: Any) -> NDArray[np.int64]:
+    """Whole numbers (n,); an empty list is one of none."""
+    numbers = np.asarray(values)
+    if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
+        raise ValueError(f"{numbers.dtype} of shape {numbers.shape} are not row numbers")
+    return numbers.astype(np.int64)
 
 
 def _text(value: Any) -> str:

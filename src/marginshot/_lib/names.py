@@ -1,0 +1,77 @@
+"""Names somebody else chose: as cells that no spreadsheet runs, as text that no terminal obeys, as safe folders."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Any
+
+# What a spreadsheet takes for the start of a formula, with the marks that an earlier writing put before it.
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_MARKED = re.compile(r"'+[=+\-@\t\r]")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+# Turn the text after them around, so that a name reads as another.
+_DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+# What Windows takes for a device, whatever the case and the suffix.
+_DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?", re.IGNORECASE)
+
+
+def safe_cell(value: Any) -> Any:
+    """The value of a CSV cell, with an apostrophe first where a spreadsheet would take the text for a formula.
+
+    Numbers stay as they are, negative ones included. `original_cell` takes the apostrophe away again.
+
+    Examples
+    --------
+    >>> safe_cell("=1+1"), safe_cell("-0.5"), safe_cell("'=1"), safe_cell("cat")
+    ("'=1+1", '-0.5', "''=1", 'cat')
+    """
+    if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value):
+        return f"'{value}"
+    return value
+
+
+def original_cell(text: str) -> str:
+    """The text `safe_cell` was given.
+
+    Examples
+    --------
+    >>> original_cell("'=1+1"), original_cell("'s Gravenhage")
+    ('=1+1', "'s Gravenhage")
+    """
+    return text[1:] if _MARKED.match(text) else text
+
+
+def shown(text: str) -> str:
+    r"""Text for a terminal: what would move its cursor, change its title or turn a name around is escaped.
+
+    Examples
+    --------
+    >>> shown("a\x1b[2Jb")
+    'a\\x1b[2Jb'
+    """
+    return "".join(letter.encode("unicode_escape").decode() if _acts(letter) else letter for letter in text)
+
+
+def is_plain(name: str) -> bool:
+    """Whether a name is one line of UTF-8 text without control characters."""
+    return not any(_acts(letter) or letter in "\n\t" for letter in name)
+
+
+def _acts(letter: str) -> bool:
+    if letter in "\n\t":
+        return False
+    return letter in _DIRECTIONS or unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp")
+
+
+def folder_name(name: str) -> str:
+    """The name of a folder for ``name``, which on Windows may be that of a device.
+
+    Examples
+    --------
+    >>> folder_name("Aux"), folder_name("nul.txt"), folder_name("cat")
+    ('Aux_', 'nul_.txt', 'cat')
+    """
+    return _DEVICES.sub(r"\1_\2", name) if _DEVICES.fullmatch(name) else name

@@ -1,0 +1,113 @@
+"""Reading files that may be damaged: one sentence for whatever the readers of NumPy, Arrow, Pillow and others raise."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Errors a damaged file provokes (a seek to a place before its start); all other numbers are the system's own.
+_OF_CONTENT = frozenset({errno.EINVAL, errno.EOVERFLOW})
+
+_OF_THE_SYSTEM = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
+
+_LONGEST_REASON = 200
+
+
+class DamagedFileError(ValueError):
+    """A file whose content is not what its name or its first bytes promise."""
+
+
+@contextmanager
+def reading(
+    path: str | os.PathLike[str], what: str, advice: str = "", error: type[ValueError] = DamagedFileError
+) -> Iterator[None]:
+    """Let nothing but ``error`` leave a body that reads the file at ``path``.
+
+    A file that cannot be opened (missing, a folder, no permission, a failing disk) is no damage: what the system said
+    passes unchanged. So does an exception of the type ``error``, which is a sentence of its own.
+
+    Parameters
+    ----------
+    path : str or path
+    what : str
+        What the file should be, with its article: ``an .npz archive``.
+    advice : str, default=""
+        What to do about it, a sentence of its own.
+    error : type of ValueError, default=DamagedFileError
+
+    Examples
+    --------
+    >>> with reading("result.json", "a result", "Evaluate again."):
+    ...     json.loads("{")
+    Traceback (most recent call last):
+        ...
+    marginshot._lib.reading.DamagedFileError: result.json is damaged, or not a result (Expecting property name ...
+    """
+    try:
+        yield
+    except (error, *_OF_THE_SYSTEM):
+        raise
+    except OSError as problem:
+        if problem.errno is not None and problem.errno not in _OF_CONTENT:
+            raise
+        raise error(_sentence(path, what, problem, advice)) from problem
+    except MemoryError as problem:
+        told = f"{os.fspath(path)} is damaged, or needs more memory than there is. {advice}"
+        raise error(told.strip()) from problem
+    except Exception as problem:
+        # Of a damaged file each of many readers may raise anything, RecursionError and SyntaxError included.
+        raise error(_sentence(path, what, problem, advice)) from problem
+
+
+def _sentence(path: str | os.PathLike[str], what: str, problem: Exception, advice: str) -> str:
+    words = " ".join(str(problem).split()).rstrip(".")
+    reason = f"{words} is missing" if isinstance(problem, KeyError) else words or type(problem).__name__
+    if len(reason) > _LONGEST_REASON:
+        reason = f"{reason[:_LONGEST_REASON]}…"
+    return f"{os.fspath(path)} is damaged, or not {what} ({reason}). {advice}".strip()
+
+
+def read_json(path: Path, what: str, advice: str = "", error: type[ValueError] = DamagedFileError) -> dict[str, Any]:
+    """The JSON object in the file at ``path``."""
+    with reading(path, what, advice, error):
+        content = json.loads(path.read_bytes().decode("utf-8"))
+        if not isinstance(content, dict):
+            raise TypeError(f"it holds a {type(content).__name__}, not an object")
+    return content
+
+
+def read_npz(path: Path, what: str, advice: str = "", error: type[ValueError] = DamagedFileError) -> dict[str, Any]:
+    """Every array of an ``.npz`` archive by its name; none may hold Python objects."""
+    with reading(path, what, advice, error), path.open("rb") as file, open_npz(file) as archive:
+        return {name: npz_member(archive, name) for name in archive.files}
+
+
+def open_npz(file: Any, *, allow_pickle: bool = False) -> Any:
+    """An opened ``.npz``; a file that is no zip archive is an error, where NumPy would take it for a pickle."""
+    if not zipfile.is_zipfile(file):
+        raise ValueError("it is cut off, or no zip archive")
+    file.seek(0)
+    return np.load(file, allow_pickle=allow_pickle)
+
+
+def npz_member(archive: Any, name: str) -> NDArray[Any]:
+    """One array of an opened ``.npz``; NumPy hands out plain bytes where a member has lost its first ones."""
+    array = archive[name]
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"{name} is not an array")
+    return array
+
+
+def read_npy(path: Path, what: str, advice: str = "") -> NDArray[Any]:
+    """The array of an ``.npy`` file; NumPy's own function would take a damaged one for a pickle."""
+    with reading(path, what, advice), path.open("rb") as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
