@@ -15,6 +15,7 @@ EXPECTED = {
     "fs-tmmc",
     "fs-tmmc-auto",
     "fs-tmmc-estimate",
+    "ilpc",
     "label-propagation",
     "laplacianshot",
     "laplacianshot-unrectified",

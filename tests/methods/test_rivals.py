@@ -117,6 +117,25 @@ def test_bavardage_without_rounds_is_soft_kmeans(unequal):
     assert_array_equal(start, get_method("soft-kmeans", temperature=10.0, n_rounds=5).predict_scores(*unequal))
 
 
+def test_ilpc(unequal):
+    actual = get_method("ilpc", n_neighbors=6, n_steps=25).predict_scores(*unequal)
+    assert_allclose(actual, each_task(slow_rivals.ilpc, unequal, 6, 3, 25), atol=1e-5)
+
+
+def test_ilpc_that_keeps_all_at_once_is_balanced_label_propagation(batch):
+    support, labels, query = batch
+    once = get_method("ilpc", n_best=24, n_neighbors=1000, n_steps=1).predict_scores(*batch)
+    for t in range(3):
+        rows = np.concatenate(slow_rivals.peme(support[t], query[t]))
+        # Label propagation's own graph, from the distances at which its weights are the cubed cosines.
+        cosines = np.maximum(rows @ rows.T, 1e-30)
+        graph = get_method("label-propagation", width=1.0, n_neighbors=1000)._graph(-6.0 * np.log(cosines)[None])[0]
+        known = np.concatenate([np.eye(4)[labels[t]], np.zeros((24, 4))])
+        spread = np.linalg.solve(np.eye(32) - 0.8 * graph, known)[8:]
+        expected = slow_rivals.sinkhorn((spread / spread.sum(axis=1, keepdims=True)) ** 3, np.full(4, 6.0))
+        assert_allclose(once[t], expected, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
@@ -126,6 +145,8 @@ def test_bavardage_without_rounds_is_soft_kmeans(unequal):
         ("bms", {"n_rounds": 0}, "n_rounds of BMS must be an integer of at least 1; got 0"),
         ("protolp", {"propagated": 1.5}, r"propagated of ProtoLP must be in \[0, 1\]; got 1.5"),
         ("soft-kmeans", {"temperature": 0}, r"temperature of SoftKMeans must be in \(0, inf\); got 0"),
+        ("ilpc", {"damping": 1.0}, r"damping of ILPC must be in \[0, 1\); got 1.0"),
+        ("ilpc", {"n_best": 0}, "n_best of ILPC must be an integer of at least 1; got 0"),
         ("bavardage", {"share_count": 0.0}, r"share_count of BAVARDAGE must be in \(0, inf\); got 0.0"),
     ],
 )

@@ -23,9 +23,11 @@ def peme(support, query, exponent=0.5):
 
 
 def sinkhorn(kernel, masses):
-    """Rows to sum 1, columns to their masses, by turns, until both are met."""
+    """Rows to sum 1, columns to their masses, by turns."""
     plan = kernel / kernel.sum(axis=1, keepdims=True)
-    while np.abs(plan.sum(axis=0) - masses).max() > 1e-9:
+    for _ in range(3000):
+        if np.abs(plan.sum(axis=0) - masses).max() < 1e-9:
+            break
         plan = plan * masses / plan.sum(axis=0)
         plan = plan / plan.sum(axis=1, keepdims=True)
     return plan
@@ -166,3 +168,50 @@ def bavardage(support, labels, query, n_way, balanced):
         log_rho = log_shares - distances(projected, m) * 4.0 / 2 - (n_way - 1) / (2 * beta)
         r = np.concatenate([known, np.array([softmax(z) for z in log_rho[len(support) :]])])
     return r[len(support) :]
+
+
+def ilpc(support, labels, query, n_way, n_neighbors, n_best, n_steps):
+    """Lazarou et al., Algorithm 1, the classifier in feature space."""
+    rows = np.concatenate(peme(support, query))
+    propagator = _ilpc_propagator(rows, n_neighbors)
+    known = {i: y for i, y in enumerate(labels)}
+    left, scores = np.full(n_way, len(query) / n_way), {}
+    while len(known) < len(rows):
+        free = [i for i in range(len(rows)) if i not in known]
+        spread = np.array([[sum(propagator[i, j] for j in known if known[j] == c) for c in range(n_way)] for i in free])
+        plan = sinkhorn((spread / spread.sum(axis=1, keepdims=True)) ** 3, left * len(free) / left.sum() + 1e-15)
+        guess = dict(zip(free, plan.argmax(axis=1), strict=True))
+        losses = _ilpc_losses(rows, known, guess, n_way, n_steps)
+        kept = []
+        for c in range(n_way):
+            kept += sorted((i for i in free if guess[i] == c), key=lambda i: losses[i])[:n_best]
+        for i in kept if len(kept) >= n_way else free:
+            known[i], scores[i] = guess[i], plan[free.index(i)]
+            left[guess[i]] = max(left[guess[i]] - 1, 0)
+    return np.array([scores[i] for i in range(len(support), len(rows))])
+
+
+def _ilpc_propagator(rows, n_neighbors):
+    cosines = rows @ rows.T
+    graph = np.zeros_like(cosines)
+    for i in range(len(rows)):
+        others = [j for j in np.argsort(-cosines[i]) if j != i][:n_neighbors]
+        graph[i, others] = np.maximum(cosines[i, others], 0) ** 3
+    graph = graph + graph.T
+    root = np.diag(graph.sum(axis=1) ** -0.5)
+    return np.linalg.inv(np.eye(len(rows)) - 0.8 * root @ graph @ root)
+
+
+def _ilpc_losses(rows, known, guess, n_way, n_steps):
+    target = np.eye(n_way)[[known.get(i, guess.get(i)) for i in range(len(rows))]]
+    weights = unit(np.array([sum(rows[i] for i in known if known[i] == c) for c in range(n_way)]))
+    offset, losses = np.zeros(n_way), np.zeros(len(rows))
+    weight_velocity, offset_velocity = np.zeros_like(weights), np.zeros(n_way)
+    for _ in range(n_steps):
+        p = np.array([softmax(z) for z in rows @ weights.T + offset])
+        losses -= np.log((p * target).sum(axis=1)) / n_steps
+        slope = (p - target) / len(rows)
+        weight_velocity = 0.9 * weight_velocity + slope.T @ rows + 5e-4 * weights
+        offset_velocity = 0.9 * offset_velocity + slope.sum(axis=0) + 5e-4 * offset
+        weights, offset = weights - 0.1 * weight_velocity, offset - 0.1 * offset_velocity
+    return losses

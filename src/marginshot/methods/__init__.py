@@ -18,6 +18,7 @@ from marginshot.methods.bd_cspn import BDCSPN
 from marginshot.methods.bms import BMS
 from marginshot.methods.bpa import BPA
 from marginshot.methods.fs_tmmc import FSMMC, FSTMMC, FSTMMCAuto, FSTMMCEstimatedPrior
+from marginshot.methods.ilpc import ILPC
 from marginshot.methods.label_propagation import LabelPropagation
 from marginshot.methods.laplacianshot import LaplacianShot, LaplacianShotUnrectified
 from marginshot.methods.matchingnet import MatchingNet
@@ -39,6 +40,7 @@ __all__ = [
     "BPA",
     "FSMMC",
     "FSTMMC",
+    "ILPC",
     "METHODS",
     "PADDLE",
     "PTMAP",

@@ -23,7 +23,7 @@ _RANK_TOL = 1e-12
 @register
 @dataclass(frozen=True, kw_only=True)
 class BAVARDAGE(TaskwiseMethod):
-    """Variational Bayes on a Gaussian mixture, its rows projected anew each round on what tells means apart. Transductive.
+    """Variational Bayes on a Gaussian mixture in the directions between its means, found anew each round. Transductive.
 
     Hu, Pateux and Gripon, "Adaptive Dimension Reduction and Variational Inference for Transductive Few-Shot
     Classification", AISTATS 2023.
