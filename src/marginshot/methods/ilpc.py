@@ -19,7 +19,7 @@ _EDGE_POWER = 3
 @register
 @dataclass(frozen=True, kw_only=True)
 class ILPC(TaskwiseMethod):
-    """Label propagation that keeps the queries whose labels a small classifier learns first, then repeats. Transductive.
+    """Label propagation that keeps the queries whose labels a classifier learns first, then repeats. Transductive.
 
     Lazarou, Stathaki and Avrithis, "Iterative Label Cleaning for Transductive and Semi-Supervised Few-Shot Learning",
     ICCV 2021.
@@ -30,8 +30,9 @@ class ILPC(TaskwiseMethod):
     labels in the round that kept it. Settings are those the authors publish for a wide ResNet, one shot.
 
     Differs from the authors' code: labels are propagated exactly, not with 20 steps of conjugate gradients; negative
-    cosines make no edge, as in the paper; the classifier's offsets start at 0, not at random; a class that has its
-    count takes no more. One query alone is not balanced.
+    cosines make no edge, as in the paper, and a query that no label reaches is compared with the labelled rows; the
+    classifier's offsets start at 0, not at random; a class that has its count takes no more. One query alone is not
+    balanced.
 
     Parameters
     ----------

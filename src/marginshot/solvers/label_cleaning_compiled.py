@@ -19,7 +19,7 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-# Propagated labels of nothing: scaling needs them above 0.
+# What is left of a propagated label that reaches nothing: scaling needs it above 0.
 _LEAST = 1e-12
 
 # Sinkhorn's iterations at most, as in the authors' code, and the relative error of a class's mass that ends them.
@@ -75,7 +75,7 @@ def clean_labels(
         left[:] = n_query / n_way
         n_left = n_query
         while n_left > 0:
-            _propagate(propagator[t], known, sharpness, plan)
+            _propagate(gram[t], propagator[t], known, sharpness, plan)
             if n_query > 1:
                 _balance(plan, known, left)
             for i in range(n_rows):
@@ -94,23 +94,39 @@ def clean_labels(
 
 
 @leaf
-def _propagate(propagator: Matrix, known: Labels, sharpness: float, plan: Matrix) -> None:
-    """Write the propagated labels (M, N) of the rows without one, to the power ``sharpness`` and summing to 1."""
+def _propagate(gram: Matrix, propagator: Matrix, known: Labels, sharpness: float, plan: Matrix) -> None:
+    """Write the propagated labels (M, N) of the rows without one, to the power ``sharpness`` and summing to 1.
+
+    Where no label of a class reaches a row, its mean inner product with the class's rows stands in, last in rank.
+    """
     n_rows, n_way = plan.shape
+    counts = np.zeros(n_way)
+    for j in range(n_rows):
+        if known[j] >= 0:
+            counts[known[j]] += 1.0
+    direct = np.empty(n_way)
     for i in range(n_rows):
         if known[i] >= 0:
             continue
-        plan[i] = 0.0
-        for j in range(n_rows):
-            if known[j] >= 0:
-                plan[i, known[j]] += propagator[i, j]
+        _gather(gram[i], known, direct)
+        _gather(propagator[i], known, plan[i])
         largest = max(plan[i].max(), _LEAST)
         total = 0.0
         for c in range(n_way):
-            plan[i, c] = max(plan[i, c] / largest, 0.0) ** sharpness + _LEAST
+            reached = max(plan[i, c] / largest, 0.0) ** sharpness
+            plan[i, c] = reached + _LEAST * math.exp(direct[c] / counts[c])
             total += plan[i, c]
         for c in range(n_way):
             plan[i, c] /= total
+
+
+@leaf
+def _gather(values: Vector, known: Labels, sums: Vector) -> None:
+    """Write the sums (N,) of ``values`` (M,) over the labelled rows of each class."""
+    sums[:] = 0.0
+    for j in range(values.shape[0]):
+        if known[j] >= 0:
+            sums[known[j]] += values[j]
 
 
 @leaf
@@ -155,45 +171,57 @@ def _mean_losses(
     It starts from the labelled rows' class means, scaled to unit length, and descends with momentum.
     """
     n_rows = gram.shape[0]
-    coef, velocity = np.zeros((n_way, n_rows)), np.zeros((n_way, n_rows))
+    coef, velocity = _unit_means(gram, known, n_way), np.zeros((n_way, n_rows))
     bias, bias_velocity = np.zeros(n_way), np.zeros(n_way)
-    losses, top, total = np.zeros(n_rows), np.empty(n_rows), np.empty(n_rows)
-    p = np.empty((n_way, n_rows))
-    for i in range(n_rows):
-        if known[i] >= 0:
-            coef[known[i], i] = 1.0
-    logits = np.dot(coef, gram)
-    for c in range(n_way):
-        square = np.dot(coef[c], logits[c])
-        scale = 1.0 / math.sqrt(square) if square > 0.0 else 0.0
-        coef[c] *= scale
-        logits[c] *= scale
+    losses, p = np.zeros(n_rows), np.empty((n_way, n_rows))
     for _ in range(n_steps):
-        top[:] = logits[0]
-        for c in range(1, n_way):
-            for i in range(n_rows):
-                top[i] = max(top[i], logits[c, i])
-        total[:] = 0.0
+        logits = np.dot(coef, gram)
         for c in range(n_way):
-            for i in range(n_rows):
-                p[c, i] = decay(logits[c, i] - top[i], np.float64)
-                total[i] += p[c, i]
-        for i in range(n_rows):
-            losses[i] += top[i] + math.log(total[i]) - logits[guesses[i], i]
+            logits[c] += bias[c]
+        _add_losses(logits, guesses, losses, p)
         for c in range(n_way):
             bias_slope = weight_decay * bias[c]
             for i in range(n_rows):
-                slope = (p[c, i] / total[i] - (1.0 if guesses[i] == c else 0.0)) / n_rows
+                slope = (p[c, i] - (1.0 if guesses[i] == c else 0.0)) / n_rows
                 bias_slope += slope
                 velocity[c, i] = momentum * velocity[c, i] + slope + weight_decay * coef[c, i]
                 coef[c, i] -= learning_rate * velocity[c, i]
             bias_velocity[c] = momentum * bias_velocity[c] + bias_slope
             bias[c] -= learning_rate * bias_velocity[c]
-        logits = np.dot(coef, gram)
-        for c in range(n_way):
-            for i in range(n_rows):
-                logits[c, i] += bias[c]
     return losses
+
+
+@leaf
+def _unit_means(gram: Matrix, known: Labels, n_way: int) -> Matrix:
+    """Means of the labelled rows of each class, scaled to unit length, as coefficients (N, M)."""
+    coef = np.zeros((n_way, gram.shape[0]))
+    for i in range(gram.shape[0]):
+        if known[i] >= 0:
+            coef[known[i], i] = 1.0
+    products = np.dot(coef, gram)
+    for c in range(n_way):
+        square = np.dot(coef[c], products[c])
+        coef[c] *= 1.0 / math.sqrt(square) if square > 0.0 else 0.0
+    return coef
+
+
+@leaf
+def _add_losses(logits: Matrix, guesses: Labels, losses: Vector, p: Matrix) -> None:
+    """Add each row's cross-entropy to ``losses`` (M,) and write the probabilities ``p`` of its ``logits``, (N, M)."""
+    n_way, n_rows = logits.shape
+    top, total = logits[0].copy(), np.zeros(n_rows)
+    for c in range(1, n_way):
+        for i in range(n_rows):
+            top[i] = max(top[i], logits[c, i])
+    for c in range(n_way):
+        for i in range(n_rows):
+            p[c, i] = decay(logits[c, i] - top[i], np.float64)
+            total[i] += p[c, i]
+    for i in range(n_rows):
+        losses[i] += top[i] + math.log(total[i]) - logits[guesses[i], i]
+    for c in range(n_way):
+        for i in range(n_rows):
+            p[c, i] /= total[i]
 
 
 @leaf
