@@ -4,6 +4,7 @@ from marginshot.methods import METHODS, get_method
 from marginshot.methods.base import register
 
 EXPECTED = {
+    "adaptive-manifold",
     "alpha-tim",
     "bavardage",
     "baseline",
@@ -45,7 +46,7 @@ def test_settings_arrive():
 
 def test_unknown_method_suggests_the_nearest():
     with pytest.raises(
-        ValueError, match=r"Unknown method 'simple-shot'; did you mean 'simpleshot'\? Known: alpha-tim,"
+        ValueError, match=r"Unknown method 'simple-shot'; did you mean 'simpleshot'\? Known: adaptive-manifold,"
     ):
         get_method("simple-shot")
 

@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from marginshot.methods import get_method
+from marginshot.methods._manifold import Manifold
 from marginshot.methods.base import Tasks
 from marginshot.methods.bpa import balanced_affinities
 from marginshot.solvers.transport_compiled import transport_to_centres
@@ -136,6 +137,45 @@ def test_ilpc_that_keeps_all_at_once_is_balanced_label_propagation(batch):
         assert_allclose(once[t], expected, atol=1e-5)
 
 
+@pytest.fixture
+def small():
+    """One task of two classes, two shots and three queries each."""
+    support, labels, query, _ = blobs(
+        np.random.default_rng(8), n_tasks=1, n_way=2, n_query_per_class=3, n_features=3, spread=2.0
+    )
+    return support, labels, query
+
+
+def test_adaptive_manifold(small):
+    settings = {"alpha": 2.0, "n_neighbors": 4, "damping": 0.8, "max_iter": 3, "learning_rate": 0.01}
+    actual = get_method("adaptive-manifold", **settings).predict_scores(*small)
+    support, labels, query = (rows[0] for rows in small)
+    expected = slow_rivals.adaptive_manifold(support, labels, query, 2, 2.0, 4, 0.8, 3, 0.01)
+    assert_allclose(actual[0], expected, rtol=1e-3, atol=1e-4)
+
+
+def test_adaptive_manifold_untrained_is_label_propagation(batch):
+    """From the class means, over a graph that decays with the distance and not with its square."""
+    support, labels, query = batch
+    method = get_method("adaptive-manifold", max_iter=0, n_neighbors=1000, damping=0.7)
+    actual = method.predict_scores(*batch)
+    for t in range(3):
+        s, q = slow_rivals.peme(support[t], query[t])
+        rows, centroids = np.concatenate([s, q]), slow_methods.means(s, labels[t], 4)
+        ones = np.ones((36, 36))
+        assert_allclose(actual[t], slow_rivals.manifold_logits(rows, centroids, ones, ones, 36, 0.7)[8:], rtol=1e-6)
+
+
+def test_manifold_gradient_is_the_finite_difference():
+    rng = np.random.default_rng(2)
+    manifold = Manifold(rows=rng.standard_normal((2, 7, 3)), n_way=2, n_neighbors=4, damping=0.8, temperature=15.0)
+    at = manifold.pack(rng.standard_normal((2, 2, 3))) + 0.1 * rng.random((2, 6 + 2 * 81))
+    slope, direction = rng.standard_normal((2, 7, 2)), rng.standard_normal(at.shape)
+    actual = (manifold.pull_back(slope, manifold.spread(at)[1]) * direction).sum(axis=1)
+    ahead, behind = (manifold.spread(at + step * direction)[0] for step in (1e-6, -1e-6))
+    assert_allclose(actual, ((ahead - behind) * slope).sum(axis=(1, 2)) / 2e-6, rtol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
@@ -145,6 +185,8 @@ def test_ilpc_that_keeps_all_at_once_is_balanced_label_propagation(batch):
         ("bms", {"n_rounds": 0}, "n_rounds of BMS must be an integer of at least 1; got 0"),
         ("protolp", {"propagated": 1.5}, r"propagated of ProtoLP must be in \[0, 1\]; got 1.5"),
         ("soft-kmeans", {"temperature": 0}, r"temperature of SoftKMeans must be in \(0, inf\); got 0"),
+        ("adaptive-manifold", {"damping": 1.0}, r"damping of AdaptiveManifold must be in \[0, 1\); got 1.0"),
+        ("adaptive-manifold", {"alpha": 0.0}, r"alpha of AdaptiveManifold must be in \(0, inf\); got 0.0"),
         ("ilpc", {"damping": 1.0}, r"damping of ILPC must be in \[0, 1\); got 1.0"),
         ("ilpc", {"n_best": 0}, "n_best of ILPC must be an integer of at least 1; got 0"),
         ("bavardage", {"share_count": 0.0}, r"share_count of BAVARDAGE must be in \(0, inf\); got 0.0"),

@@ -174,7 +174,7 @@ def ilpc(support, labels, query, n_way, n_neighbors, n_best, n_steps):
     """Lazarou et al., Algorithm 1, the classifier in feature space."""
     rows = np.concatenate(peme(support, query))
     propagator = _ilpc_propagator(rows, n_neighbors)
-    known = {i: y for i, y in enumerate(labels)}
+    known = dict(enumerate(labels))
     left, scores = np.full(n_way, len(query) / n_way), {}
     while len(known) < len(rows):
         free = [i for i in range(len(rows)) if i not in known]
@@ -215,3 +215,51 @@ def _ilpc_losses(rows, known, guess, n_way, n_steps):
         offset_velocity = 0.9 * offset_velocity + slope.sum(axis=0) + 5e-4 * offset
         weights, offset = weights - 0.1 * weight_velocity, offset - 0.1 * offset_velocity
     return losses
+
+
+def manifold_logits(rows, centroids, exponents, weights, n_neighbors, damping):
+    """Lazarou et al. (WACV 2024), section 3: labels spread from the centroids over the graph of all nodes."""
+    nodes, n_way = np.concatenate([centroids, rows]), len(centroids)
+    apart = np.array([[np.linalg.norm(x - z) for z in nodes] for x in nodes])
+    edges = np.zeros_like(apart)
+    for i in range(n_way, len(nodes)):
+        for j in range(len(nodes)):
+            edges[i, j] = np.exp(-exponents[i, j] * apart[i, j] / apart.std(ddof=1)) if i != j else 0.0
+        edges[i, np.argsort(edges[i])[: len(nodes) - n_neighbors]] = 0.0
+    graph = weights * (edges + edges.T) / 2
+    root = np.diag(graph.sum(axis=1) ** -0.5)
+    known = np.eye(len(nodes), n_way)
+    return 15.0 * (np.linalg.inv(np.eye(len(nodes)) - damping * root @ graph @ root) @ known)[n_way:]
+
+
+def adaptive_manifold(support, labels, query, n_way, alpha, n_neighbors, damping, n_steps, learning_rate):
+    """The loss's finite differences, and Adam."""
+    support, query = peme(support, query)
+    rows, size = np.concatenate([support, query]), n_way + len(support) + len(query)
+    shapes = [(n_way, support.shape[1]), (size, size), (size, size)]
+
+    def logits(parameters):
+        pieces = np.split(parameters, np.cumsum([np.prod(shape) for shape in shapes])[:-1])
+        parts = [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
+        return manifold_logits(rows, *parts, n_neighbors, damping)
+
+    def loss(parameters):
+        p = np.array([softmax(z) for z in logits(parameters)])
+        known, q = p[: len(support)], p[len(support) :]
+        marginal = (1 - (q.mean(axis=0) ** alpha).sum()) / (alpha - 1)
+        conditional = ((1 - (q**alpha).sum(axis=1)) / (alpha - 1)).mean()
+        return -np.log(known[np.arange(len(labels)), labels]).mean() - marginal + conditional
+
+    start = [means(support, labels, n_way).ravel(), np.ones(size**2), np.full(size**2, damping)]
+    parameters = np.concatenate(start)
+    mean, square = np.zeros_like(parameters), np.zeros_like(parameters)
+    for step in range(1, n_steps + 1):
+        slope = np.zeros_like(parameters)
+        for k in range(len(parameters)):
+            ahead, behind = parameters.copy(), parameters.copy()
+            ahead[k], behind[k] = ahead[k] + 1e-5, behind[k] - 1e-5
+            slope[k] = (loss(ahead) - loss(behind)) / 2e-5
+        mean, square = 0.9 * mean + 0.1 * slope, 0.999 * square + 0.001 * slope**2
+        change = (mean / (1 - 0.9**step)) / (np.sqrt(square / (1 - 0.999**step)) + 1e-8)
+        parameters = parameters - learning_rate * change
+    return logits(parameters)[len(support) :]

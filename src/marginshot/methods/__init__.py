@@ -10,6 +10,7 @@ Examples
 array([[0, 1, 1]])
 """
 
+from marginshot.methods.adaptive_manifold import AdaptiveManifold
 from marginshot.methods.alpha_tim import AlphaTIM
 from marginshot.methods.base import METHODS, Method, get_method
 from marginshot.methods.baseline import Baseline, BaselinePlusPlus
@@ -45,6 +46,7 @@ __all__ = [
     "PADDLE",
     "PTMAP",
     "TIMGD",
+    "AdaptiveManifold",
     "AlphaTIM",
     "Baseline",
     "BaselinePlusPlus",
