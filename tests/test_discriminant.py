@@ -9,6 +9,7 @@ from marginshot import PRESETS, TransductiveMaxMarginClassifier
 from marginshot.batch.inputs import inner_products
 from marginshot.data.rows import ParquetRows
 from marginshot.model.discriminant import DiscriminantTransform
+from marginshot.model.kernels import Linear
 from marginshot.model.named_transforms import make_transform
 from marginshot.model.transforms import CentreAndNormalise
 
@@ -36,7 +37,7 @@ def codes_of(labels, n_query):
 def test_rows_and_inner_products_are_treated_alike(shots):
     support, labels, query, _ = task(shots)
     transformer = make_transform("discriminant")
-    inner, lengths = inner_products(support[None], query[None], labels[None], transformer, "linear")
+    inner, lengths = inner_products(support[None], query[None], labels[None], transformer, Linear())
     rows, row_lengths = transformer.fit_unit_rows(np.concatenate((support, query)), codes_of(labels, len(query)))
     assert_allclose(inner[0], rows @ rows.T, atol=2e-6)
     assert_allclose(lengths[0], row_lengths, rtol=2e-5)
@@ -153,7 +154,7 @@ def test_planes_over_features_are_those_over_rows(n_neighbors):
     options = {"feature_transform": "discriminant", "n_neighbors": n_neighbors, "calibration": "mixture", "tol": 1e-6}
     dual = TransductiveMaxMarginClassifier(solver="dual", prior="estimate", **options).fit(X, codes)
     primal = TransductiveMaxMarginClassifier(solver="primal", prior="estimate", **options).fit(X, codes)
-    assert_allclose(primal.coef_, dual.coef_, atol=2e-3)
+    assert_allclose(primal.planes_, dual.planes_, atol=2e-3)
     assert_allclose(primal.label_distributions_, dual.label_distributions_, atol=2e-3)
     assert_array_equal(primal.predict(query), primal.transduction_[len(labels) :])
 

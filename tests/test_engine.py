@@ -272,7 +272,7 @@ def test_two_classes_of_which_one_has_nearly_all(monkeypatch):
         clf.fit(np.concatenate((support[task], query[task])), [0, 1, *[-1] * 30])
         expected = CALIBRATIONS["graph"].probabilities(scores[task])
         assert_allclose(clf.label_distributions_[2:], expected, atol=2e-2)
-    monkeypatch.setattr("marginshot.model.task_mixture.FEW_CLASSES", 0)
+    monkeypatch.setattr("marginshot.classifier.pipeline.FEW_CLASSES", 0)
     among_unit_rows = np.mean(solve_tasks(support, labels, query, **PRESETS["auto"]).argmax(axis=2) == truth)
     assert found > 0.85
     assert found > among_unit_rows + 0.1

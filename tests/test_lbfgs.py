@@ -74,7 +74,7 @@ def test_single_precision_finds_what_double_does(tasks):
 
 
 def test_a_task_that_stalls_in_single_precision_is_solved_in_double(tasks, monkeypatch):
-    monkeypatch.setattr("marginshot.batch.solve._LEAST_SINGLE_NORM", 0.0)
+    monkeypatch.setattr("marginshot.batch.task._LEAST_SINGLE_NORM", 0.0)
     grams = np.stack([rows @ rows.T for rows, _ in tasks]).astype(np.float32)
     grams[0] = 0.0  # has nothing to fit, and ends at once
     labels, offsets, tight = np.stack([label for _, label in tasks]), np.full((6, 4), 2 / 4 - 1), Settings(tol=1e-9)

@@ -191,7 +191,7 @@ def test_weights_reach_a_scorer_by_metadata_routing():
     cv = LabelledKFold(4)
     with config_context(enable_metadata_routing=True):
         scorer = make_labelled_scorer().set_score_request(sample_weight=True)
-        clf = TransductiveMaxMarginClassifier()
+        clf = TransductiveMaxMarginClassifier().set_fit_request(sample_weight=False)
         scores = cross_val_score(clf, X, y, cv=cv, scoring=scorer, params={"sample_weight": weight})
         plain = cross_val_score(clf, X, y, cv=cv, scoring=make_labelled_scorer(_recall_of_a))
     assert_array_equal(scores, plain)

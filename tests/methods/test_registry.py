@@ -4,25 +4,32 @@ from marginshot.methods import METHODS, get_method
 from marginshot.methods.base import register
 
 EXPECTED = {
+    "adaptive-manifold",
     "alpha-tim",
+    "bavardage",
     "baseline",
     "baseline-plus",
     "bd-cspn",
+    "bms",
+    "bpa",
     "fs-mmc",
     "fs-tmmc",
     "fs-tmmc-auto",
     "fs-tmmc-estimate",
+    "ilpc",
     "label-propagation",
     "laplacianshot",
     "laplacianshot-unrectified",
     "matchingnet",
     "paddle",
+    "protolp",
     "protonet",
     "pt-map",
     "ridge",
     "simpleshot",
     "simpleshot-l2n",
     "simpleshot-un",
+    "soft-kmeans",
     "svm",
     "tim-gd",
     "transductive-finetuning",
@@ -39,7 +46,7 @@ def test_settings_arrive():
 
 def test_unknown_method_suggests_the_nearest():
     with pytest.raises(
-        ValueError, match=r"Unknown method 'simple-shot'; did you mean 'simpleshot'\? Known: alpha-tim,"
+        ValueError, match=r"Unknown method 'simple-shot'; did you mean 'simpleshot'\? Known: adaptive-manifold,"
     ):
         get_method("simple-shot")
 

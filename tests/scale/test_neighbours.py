@@ -171,7 +171,8 @@ def test_smoothing_of_hardly_any_rows(n_filled):
     rows = np.zeros((4, 3))
     rows[:n_filled] = unit_rows(4, 3)[:n_filled]
     smoothing = NeighbourSmoothing(8, 0.5)
-    assert_allclose(smoothed(smoothing, rows), smoothing.fit_transform(rows), atol=1e-12)
+    smooth_rows = smoothing.fit_transform(rows)
+    assert_allclose(smoothed(smoothing, rows), smooth_rows, atol=1e-12)
 
 
 def test_a_classifier_of_many_rows_predicts_as_it_labelled_loaded_or_not(rows_are_many, monkeypatch, tmp_path):

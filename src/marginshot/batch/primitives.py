@@ -144,6 +144,8 @@ def _leave_out(squares, weights, sizes):  # type: ignore[no-untyped-def]
 @_compiled(primitives.average)
 def _average(rows, stored, nearest, weight):  # type: ignore[no-untyped-def]
     n_rows, k = nearest.shape
+    if k == 0:
+        return rows.copy()
     real = rows.dtype.type
     share, own = real(weight / k), real(1.0 - weight)
     out = np.empty(rows.shape, rows.dtype)

@@ -16,7 +16,6 @@ from marginshot._lib.threads import limit_threads
 from marginshot._lib.warn import warn_user
 from marginshot.classifier import persistence
 from marginshot.classifier.large import SOLVERS, LargeTask, chooses_primal
-from marginshot.classifier.model_selection import labelled_accuracy
 from marginshot.classifier.passes import column_sums
 from marginshot.classifier.pipeline import Solution, solve
 from marginshot.classifier.predictor import Predictor
@@ -341,6 +340,8 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy of `predict` on the labelled rows of ``X`` (n_rows, n_features); ``y`` marks gaps as in `fit`."""
+        from marginshot.classifier.model_selection import labelled_accuracy  # imports scikit-learn's metrics
+
         return labelled_accuracy(self, X, y, sample_weight)
 
     def _map(self, X: Any, of_rows: Callable[[NDArray[np.floating]], Array]) -> Array:

@@ -20,6 +20,7 @@ from marginshot.data.labels import Labelled
 from marginshot.data.rows import ArrayRows, Table
 from marginshot.model.graph import LabelGraph
 from marginshot.model.mixture import Mixture, believe, fit_mixture
+from marginshot.model.named_transforms import name_of
 from marginshot.model.neighbour_search import nearest_in_gram
 from marginshot.model.neighbours import NeighbourSmoothing, neighbour_weight, neighbours_in_task, smooth_gram
 from marginshot.model.platt import fit_platt
@@ -100,7 +101,7 @@ class OneTask(ABC):
             return
         if not isinstance(source, ArrayRows):
             raise ValueError(
-                f"feature_transform={self.problem.transformer!r} needs X in memory; got a {type(source).__name__}. "
+                f"feature_transform={name_of(transformer)} needs X in memory; got a {type(source).__name__}. "
                 'Set "power" instead.'
             )
         source.accumulate(column_sums)  # raises where X is not finite

@@ -10,31 +10,43 @@ Examples
 array([[0, 1, 1]])
 """
 
+from marginshot.methods.adaptive_manifold import AdaptiveManifold
 from marginshot.methods.alpha_tim import AlphaTIM
 from marginshot.methods.base import METHODS, Method, get_method
 from marginshot.methods.baseline import Baseline, BaselinePlusPlus
+from marginshot.methods.bavardage import BAVARDAGE
 from marginshot.methods.bd_cspn import BDCSPN
+from marginshot.methods.bms import BMS
+from marginshot.methods.bpa import BPA
 from marginshot.methods.fs_tmmc import FSMMC, FSTMMC, FSTMMCAuto, FSTMMCEstimatedPrior
+from marginshot.methods.ilpc import ILPC
 from marginshot.methods.label_propagation import LabelPropagation
 from marginshot.methods.laplacianshot import LaplacianShot, LaplacianShotUnrectified
 from marginshot.methods.matchingnet import MatchingNet
 from marginshot.methods.paddle import PADDLE
+from marginshot.methods.protolp import ProtoLP
 from marginshot.methods.protonet import ProtoNet
 from marginshot.methods.pt_map import PTMAP
 from marginshot.methods.ridge import RidgeHead
 from marginshot.methods.simpleshot import SimpleShot, SimpleShotL2N, SimpleShotUN
+from marginshot.methods.soft_kmeans import SoftKMeans
 from marginshot.methods.svm import SVMHead
 from marginshot.methods.tim_gd import TIMGD
 from marginshot.methods.transductive_finetuning import TransductiveFinetuning
 
 __all__ = [
+    "BAVARDAGE",
     "BDCSPN",
+    "BMS",
+    "BPA",
     "FSMMC",
     "FSTMMC",
+    "ILPC",
     "METHODS",
     "PADDLE",
     "PTMAP",
     "TIMGD",
+    "AdaptiveManifold",
     "AlphaTIM",
     "Baseline",
     "BaselinePlusPlus",
@@ -45,12 +57,14 @@ __all__ = [
     "LaplacianShotUnrectified",
     "MatchingNet",
     "Method",
+    "ProtoLP",
     "ProtoNet",
     "RidgeHead",
     "SVMHead",
     "SimpleShot",
     "SimpleShotL2N",
     "SimpleShotUN",
+    "SoftKMeans",
     "TransductiveFinetuning",
     "get_method",
 ]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot.methods._batched import class_means, inner_products, softmax, squared_distances
+from marginshot.methods._preparation import centre_each_and_normalize
 from marginshot.methods.base import Scores, Tasks, TaskwiseMethod, check_count, check_setting, register
 from marginshot.model.transforms import l2_normalize, power_transform
 
@@ -94,9 +95,7 @@ class PTMAP(TaskwiseMethod):
 
     def _prepare(self, tasks: Tasks) -> tuple[NDArray[Any], NDArray[Any]]:
         """Power transform, unit length, each set centred on its own mean, unit length."""
-        support = l2_normalize(power_transform(tasks.support, self.power))
-        query = l2_normalize(power_transform(tasks.query, self.power))
-        mean = support.mean(axis=1, keepdims=True)
-        query -= mean if query.shape[1] == 1 else query.mean(axis=1, keepdims=True)
-        support -= mean
-        return l2_normalize(support), l2_normalize(query)
+        return centre_each_and_normalize(
+            l2_normalize(power_transform(tasks.support, self.power)),
+            l2_normalize(power_transform(tasks.query, self.power)),
+        )

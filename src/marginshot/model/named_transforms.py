@@ -33,5 +33,13 @@ def make_transform(transform: Any) -> Any:
 def check_neighbours(n_neighbors: int, transformer: Any) -> None:
     """Neighbours are searched among rows of unit length, which only the named transforms promise."""
     if n_neighbors and not isinstance(transformer, CentreAndNormalise):
-        names = ", ".join(f'"{name}"' for name in TRANSFORMS)
-        raise ValueError(f"n_neighbors={n_neighbors} needs a feature_transform of unit rows: one of {names}.")
+        *names, last = (f'"{name}"' for name in TRANSFORMS)
+        raise ValueError(f"n_neighbors={n_neighbors} needs feature_transform={', '.join(names)} or {last}; set one.")
+
+
+def name_of(transformer: Any) -> str:
+    """How an error names a transformer: as the user does."""
+    for name, named in TRANSFORMS.items():
+        if type(transformer) is type(named) and transformer.get_params() == named.get_params():
+            return f'"{name}"'
+    return repr(transformer)

@@ -97,6 +97,8 @@ def nearest_in_gram(gram: Array, k: int) -> Indices:
 
     A row without direction is nobody's neighbour and has itself for neighbours.
     """
+    if not k:
+        return np.empty((len(gram), 0), dtype=np.int64)
     directed = np.diagonal(gram) > 0
     values = np.where(directed, gram, -np.inf)
     np.fill_diagonal(values, -np.inf)

@@ -63,13 +63,13 @@ def transport_to_centres(
         members[:] = 0.0
         for i in range(n_support):
             members[i, labels[t, i]] = 1.0
-        _move_centres(members, centres, 1.0)
+        move_centres(members, centres, 1.0)
         potentials[:] = 0.0
         for _ in range(n_rounds):
-            _squared_distances(gram[t], centres, costs)
+            squared_distances_to_centres(gram[t], centres, costs)
             balanced_plan(costs, sharpness, potentials, members[n_support:], max_iter, tol)
-            _move_centres(members, centres, step)
-        _squared_distances(gram[t], centres, costs)
+            move_centres(members, centres, step)
+        squared_distances_to_centres(gram[t], centres, costs)
         converged[t] = balanced_plan(costs, sharpness, potentials, plans[t], max_iter, tol)
     return plans, converged
 
@@ -150,7 +150,7 @@ def _newton_step(plan: Matrix, masses: Vector) -> Vector:
 
 
 @leaf
-def _move_centres(members: Matrix, centres: Matrix, step: float) -> None:
+def move_centres(members: Matrix, centres: Matrix, step: float) -> None:
     """Move each centre, a column of weights over the rows, towards the mean of its members."""
     for c in range(members.shape[1]):
         total = 0.0
@@ -161,7 +161,7 @@ def _move_centres(members: Matrix, centres: Matrix, step: float) -> None:
 
 
 @leaf
-def _squared_distances(gram: Matrix, centres: Matrix, costs: Matrix) -> None:
+def squared_distances_to_centres(gram: Matrix, centres: Matrix, costs: Matrix) -> None:
     """Squared distances of the last rows of the Gram matrix to the centres, up to a constant in each row."""
     products = np.dot(gram, centres)
     first = gram.shape[0] - costs.shape[0]
