@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from marginshot._lib.reading import reading
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -119,6 +117,8 @@ def sort_methods(names: Iterable[str]) -> list[str]:
 
 def read_config(path: Path) -> Mapping[str, Mapping[str, Any]]:
     """Tables ``[methods.NAME]`` of a TOML file: settings of a method, or a variant with ``method = "..."``."""
+    from marginshot._lib.reading import reading
+
     with reading(path, "valid TOML"):
         content = tomllib.loads(path.read_bytes().decode("utf-8"))
     strange = sorted(set(content) - {"methods", "tuned"})
