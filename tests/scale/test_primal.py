@@ -1,5 +1,6 @@
 """One big task: the primal gives the kernel matrix's answer, at any size, without a copy of X."""
 
+import pickle
 import tracemalloc
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from marginshot import TransductiveMaxMarginClassifier
 from marginshot.classifier import large
 from marginshot.classifier.passes import QueryPass
+from marginshot.classifier.settings import Settings
 from marginshot.data import rows
 
 
@@ -79,7 +81,7 @@ def test_the_estimator_switches_by_itself():
 
 def test_wide_rows_stay_on_the_kernel_matrix_longer():
     narrow, wide = (
-        large.chooses_primal(TransductiveMaxMarginClassifier(), rows.ArrayRows(np.empty((1_500, width))), 10)
+        large.chooses_primal("auto", Settings(), rows.ArrayRows(np.empty((1_500, width))), "cl2n", 10)
         for width in (64, 5_000)
     )
     assert narrow
@@ -149,12 +151,19 @@ def test_a_thousand_classes():
     assert np.mean(clf.transduction_ == truth) >= np.mean(inductive.transduction_ == truth) - 0.01
 
 
-def test_large_distributions_are_left_out(monkeypatch):
+def test_large_distributions_are_computed_when_asked_for(monkeypatch):
     X, y, _, _ = mixture(2_000)
-    monkeypatch.setattr(large, "_DISTRIBUTIONS_BYTES", 1_000)
+    kept = fit(X, y).label_distributions_
+    monkeypatch.setattr("marginshot.classifier.transduction.KEPT_BYTES", 1_000)
     clf = fit(X, y)
-    assert not hasattr(clf, "label_distributions_")
+    assert clf._distributions is None
+    assert clf.label_distributions_.dtype == kept.dtype == np.float64
+    assert_allclose(clf.label_distributions_, kept, atol=1e-6)
     assert_array_equal(clf.predict(X)[y < 0], clf.transduction_[y < 0])
+    again = pickle.loads(pickle.dumps(clf))
+    assert_array_equal(again.transduction_, clf.transduction_)
+    with pytest.raises(AttributeError, match=r"too large to be pickled; use predict_proba"):
+        _ = again.label_distributions_
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "poly"])

@@ -32,7 +32,7 @@ from marginshot.classifier.settings import (
     preset_parameters,
 )
 from marginshot.classifier.small import SmallTask
-from marginshot.classifier.sources import lazy_on_dask, open_table, read_labels, read_weights
+from marginshot.classifier.sources import lazy_on_dask, open_table, read_labels, weigh_labels
 from marginshot.classifier.task import Problem
 from marginshot.classifier.transduction import Transduction, distributions_of
 from marginshot.data.rows import map_blocks
@@ -209,8 +209,8 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         y : array of shape (n_rows,)
             Labels; −1 where unknown (among strings also None, NaN or "").
         sample_weight : array of shape (n_rows,), optional
-            What each labelled row counts for, beside the others of its class; 1 by default. Those of unlabelled rows
-            are not read.
+            What each labelled row counts for, beside the others of its class; 1 by default. A labelled row of weight
+            zero is an unlabelled one; weights of unlabelled rows are not read.
         """
         settings = self._settings()
         self._check_options()
@@ -226,8 +226,9 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
     ) -> SmallTask | LargeTask:
         """The task that the user's rows and labels make, small or large."""
         table = open_table(self, X, reset=True)
-        known = read_labels(table, y)
-        n_rows, n_classes = table.shape[0], len(known.classes)
+        n_rows = table.shape[0]
+        known, weights = weigh_labels(sample_weight, read_labels(table, y), n_rows)
+        n_classes = len(known.classes)
         settings = settings.for_task(n_classes, n_rows - len(known.index))
         starting_prior(self.prior, n_classes)
         is_large = chooses_primal(self.solver, settings, table, self.feature_transform, n_classes)
@@ -239,7 +240,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         problem = Problem(
             table=table,
             known=known,
-            weights=read_weights(sample_weight, known, n_rows),
+            weights=weights,
             transformer=transformer,
             settings=settings,
             monitor=FitMonitor(self.verbose, self.callback, settings.stages, n_classes),

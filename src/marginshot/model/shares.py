@@ -24,8 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.float64]
 Prior = str | ArrayLike | None
 
-LEAST_SHARE = 1e-6
-LEAST_COUNT = 1e-3
+LEAST_SHARE = 1e-6  # guards a division; flat over four orders
+LEAST_COUNT = 1e-3  # of a class whose pseudo-count is negative. Flat: 1e-4 to 1e-2 within 0.05
 # Added to the counts of a class when its share is sought. With a half, the share is close to exp E[log π] under a flat
 # Dirichlet; with minus one, a class with fewer than a query soon has none.
 PSEUDO_COUNT_FREE, PSEUDO_COUNT_SPARSE = 0.5, -1.0
@@ -33,14 +33,16 @@ PSEUDO_COUNT_FREE, PSEUDO_COUNT_SPARSE = 0.5, -1.0
 # depends on them: planes that assume equal shares answer unequal ones fairly well.
 HEAD_START, HEAD_START_OF_OFFSETS = 1.0, 6.0
 # They are one nat in so many dimensions, and more in more: rows are not balls, and many dimensions overstate evidence.
+# Acts at 20 and more ways, and is flat there: 24 to 54.
 DIMENSIONS_OF_A_NAT = 36.0
-# Head starts that each absent class is worth: one for its share and one for its centre, which no query moves.
+# Head starts that each absent class is worth: one for its share and one for its centre, which no query moves. One less
+# costs 0.2 where classes are absent.
 HEAD_STARTS_OF_ABSENT = 2.0
 # Up to so many classes none is taken to be absent: with one label a class a wrong guess costs more than it wins.
 MOST_CLASSES_ALL_PRESENT = 5
 # A division of fewer queries than this a class is a guess, ...
 QUERIES_A_CLASS = 2
-# ... unless the classes found have this many each.
+# ... unless the classes found have this many each. Flat: 2 to 8; without the rule 40 ways with 5 present lose 9 points.
 QUERIES_OF_FOUND_CLASSES = 4.0
 
 
