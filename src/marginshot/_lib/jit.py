@@ -19,8 +19,7 @@ logger = logging.getLogger("marginshot")
 # Sums may be reordered and fused so that they vectorise; NaN, infinity and signed zeros keep their meaning. The
 # order is fixed at compile time, so one machine always gives the same bits.
 _FAST_SUMS = {"reassoc", "contract"}
-#: Options of functions that are compiled into their caller, or called by it.
-INLINE_OPTIONS: Any = {"fastmath": _FAST_SUMS, "error_model": "numpy", "forceinline": True}
+#: Options of functions that compiled code calls.
 CALL_OPTIONS: Any = {"fastmath": _FAST_SUMS, "error_model": "numpy"}
 
 #: A leaf: compiled into its caller, cached with it. Inlined by force: across a call, every array costs an atomic count.
