@@ -1,4 +1,4 @@
-"""The objective of FS-TMMC, all classes of one task at once, in NumPy. Its compiled pair is `solvers/margin_compiled.py`.
+"""The objective of FS-TMMC, all classes of one task in NumPy. Its compiled pair is `solvers/margin_compiled.py`.
 
 For each class c, one against the rest (paper, Eq. 7; the offset inside f is ours, see `marginshot.model.shares`):
 

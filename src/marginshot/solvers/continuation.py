@@ -1,6 +1,6 @@
 """The λ2 sequence in NumPy: the query weight grows, and each stage starts where the last one ended (Algorithm 1).
 
-Its compiled pair is `batch/paths_compiled.py`: L-BFGS on small vectors spends its time in calls, which only loops avoid.
+Its compiled pair is `batch/paths_compiled.py`: on small vectors L-BFGS spends its time in calls, which loops avoid.
 """
 
 from __future__ import annotations
