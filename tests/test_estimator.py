@@ -406,3 +406,26 @@ def test_import_and_fit_do_not_load_a_compiler_or_a_plotting_library():
     )
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("dtype", ["datetime64[s]", "timedelta64[s]"])
+def test_times_are_refused(dtype):
+    """Issue 21: they were taken for numbers."""
+    X = np.arange(12).reshape(6, 2).astype(dtype)
+    with pytest.raises(ValueError, match=r"X must be an array of real numbers; got dtype .*64\[s\]"):
+        TransductiveMaxMarginClassifier().fit(X, [0, 1, -1, -1, -1, -1])
+
+
+@pytest.mark.parametrize("preset", ["paper", "auto"])
+@pytest.mark.parametrize(("dtype", "scale"), [(np.float32, 1e38), (np.float32, 1e-38), (np.float16, 6e4)])
+def test_extremes_of_narrow_types_are_answered_without_a_warning(dtype, scale, preset):
+    """Issue 21: sums of finite numbers overflowed with a RuntimeWarning."""
+    rng = np.random.default_rng(0)
+    truth = np.arange(60) % 3
+    rows = np.eye(3, 8)[truth] + 0.1 * rng.random((60, 8))
+    X = (scale / rows.max() * rows).astype(dtype)
+    y = np.where(np.arange(60) < 6, truth, -1)
+    clf = TransductiveMaxMarginClassifier.from_preset(preset).fit(X, y)
+    assert np.isfinite(clf.label_distributions_).all()
+    assert np.mean(clf.transduction_ == truth) > 0.9
+    assert np.isfinite(clf.predict_proba(X)).all()

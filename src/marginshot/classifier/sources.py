@@ -20,10 +20,13 @@ def open_table(estimator: Any, X: Any, *, reset: bool) -> Table:
 
     Values of a large table are checked later, in the first pass over its blocks.
     """
+    if getattr(getattr(X, "dtype", None), "kind", "") in ("m", "M"):
+        raise ValueError(f"X must be an array of real numbers; got dtype {X.dtype}. Turn times into numbers first.")
     source = _as_blocks(X)
     if source is None:
-        # float16 is widened: its sums overflow.
-        return ArrayRows(validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32]))
+        # float16 is widened: its sums overflow. Those of large finite float32 do too, where they are only looked at.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return ArrayRows(validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32]))
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     return source
 
