@@ -350,8 +350,8 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         table = open_table(self, X, reset=False)
         values = np.empty((table.shape[0], len(self.classes_)))
         with limit_threads(self.n_jobs):
-            table.accumulate(column_sums)  # raises where X is not finite
-            map_blocks(table, lambda strip: of_rows(widened(strip)), values)
+            # column_sums raises where X is not finite.
+            map_blocks(table, lambda strip: of_rows(widened(strip)), values, check=column_sums)
         return values
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -94,9 +94,10 @@ class LargeTask(OneTask):
     def gram_of(self, chosen: Indices) -> Array:
         """Inner products of the rows that the planes live among."""
         order = np.argsort(chosen, kind="stable")
-        rows = np.empty_like(sorted_rows := self.planes_map(self.planes_table.take(chosen[order])))
-        rows[order] = sorted_rows
-        return np.asarray((rows @ rows.T).astype(np.float64))
+        sorted_rows = self.planes_map(self.planes_table.take(chosen[order]))
+        self.sample = np.empty_like(sorted_rows)
+        self.sample[order] = sorted_rows
+        return np.asarray((self.sample @ self.sample.T).astype(np.float64))
 
     def follow_path(self, class_offsets: Array) -> None:
         """The λ2 sequence on the planes, a pass over the blocks for each evaluation."""
@@ -122,9 +123,8 @@ class LargeTask(OneTask):
         """Planes; those of an approximated kernel become an expansion over the landmarks."""
         mixture = None
         if isinstance(solution.mixture, Mixture):
-            order = np.argsort(self.chosen, kind="stable")
-            rows = self.planes_map(self.planes_table.take(self.chosen[order]))
-            mixture = (rows.T @ solution.mixture.coef.T[order], solution.mixture.intercept)
+            # A mixture that answers was fitted in the planes' own space, to these rows.
+            mixture = (self.sample.T @ solution.mixture.coef.T, solution.mixture.intercept)
         coef = self.path.coef
         score_coef, score_intercept = solution.combination.planes(coef, solution.offsets, mixture)
         nystroem = self.planes_map.nystroem if self.kernel_map is None else self.kernel_map.nystroem

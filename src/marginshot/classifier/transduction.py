@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from marginshot.classifier.predictor import Predictor
 from marginshot.classifier.task import OneTask
 from marginshot.data.labels import Labelled
-from marginshot.data.rows import Rows, Table, strips
+from marginshot.data.rows import Rows, Table, map_blocks, strips
 from marginshot.model.calibration import Calibration
 from marginshot.model.transforms import widened
 
@@ -65,14 +65,7 @@ class Transduction:
 def distributions_of(source: Table, predictor: Predictor, calibration: Calibration, known: Labelled) -> Array:
     """Probabilities (n_rows, N) of all rows of `fit`, read again from its table; certainty for the given labels."""
     distributions = np.empty((source.shape[0], len(known.classes)))
-
-    def work(start: int, block: Rows) -> tuple[Array, ...]:
-        for first, strip in strips(block):
-            scores = predictor.scores(widened(strip))
-            distributions[start + first : start + first + len(strip)] = calibration.probabilities(scores)
-        return ()
-
-    source.accumulate(work)
+    map_blocks(source, lambda strip: calibration.probabilities(predictor.scores(widened(strip))), distributions)
     distributions[known.index] = np.eye(len(known.classes))[known.labels]
     return distributions
 

@@ -183,10 +183,15 @@ def strips(block: Rows, n_bytes: int = STRIP_BYTES) -> Iterator[tuple[int, Rows]
         yield start, block[start : start + size]
 
 
-def map_blocks(source: Table, of_rows: Callable[[Rows], Rows], values: Rows) -> None:
-    """Write into ``values`` (n_rows, n_columns) what ``of_rows`` makes of the rows of each block."""
+def map_blocks(source: Table, of_rows: Callable[[Rows], Rows], values: Rows, check: Work | None = None) -> None:
+    """Write into ``values`` (n_rows, n_columns) what ``of_rows`` makes of the rows of each block.
+
+    ``check`` sees each block first, in the same pass, and may raise.
+    """
 
     def work(start: int, block: Rows) -> tuple[Array, ...]:
+        if check is not None:
+            check(start, block)
         for first, strip in strips(block):
             values[start + first : start + first + len(strip)] = of_rows(strip)
         return ()

@@ -7,6 +7,7 @@ nothing more: their constants were chosen on validation features. A new calibrat
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -55,7 +56,7 @@ class Combination:
         return score_coef + self.temper * mixture[0], score_intercept + self.temper * mixture[1]
 
 
-class Calibration:
+class Calibration(ABC):
     """How scores are made of margins, and probabilities of scores.
 
     Attributes
@@ -70,12 +71,12 @@ class Calibration:
     answers_jointly: ClassVar[bool] = False
     uses_graph: ClassVar[bool] = False
 
+    @abstractmethod
     def combine(self, fit_platt: FitPlatt, n_support: int, n_classes: int, within: Array, omega: Array) -> Combination:
         """The combination for tasks of these sizes.
 
         ``within`` (...) is the mixture's share of variance within classes, ``omega`` (...) the weight of the graph.
         """
-        raise NotImplementedError
 
     def probabilities(self, scores: Array) -> Array:
         """Probabilities (..., N) of scores (..., N)."""
@@ -113,7 +114,7 @@ class Softmax(Calibration):
     name = "softmax"
 
     def combine(self, fit_platt: FitPlatt, n_support: int, n_classes: int, within: Array, omega: Array) -> Combination:
-        """The same slope for every class."""
+        """One slope for all classes."""
         slope = np.full((*within.shape, n_classes), np.log2(n_classes))
         nothing = np.zeros(within.shape)
         return Combination(slope, np.zeros_like(slope), nothing, nothing)

@@ -148,7 +148,7 @@ class DiscriminantTransform(CentreAndNormalise):
 def shrink_within_classes(
     inner: Grams, lengths: Grams, labels: NDArray[np.int64], n_classes: int
 ) -> tuple[Grams, Grams]:
-    """The same on inner products (T, M, M) of tasks, support rows first; the twin of `DiscriminantTransform`.
+    """`DiscriminantTransform` on the inner products (T, M, M) of tasks, support rows first.
 
     ``inner`` are those of unit rows, centred on the mean of their task, ``lengths`` (T, M) what they were before, and
     ``labels`` (T, n) the support's. Returns the new ones of both; ``inner`` is room to work in.

@@ -79,5 +79,5 @@ class MarginLoss:
         return loss, slope
 
     def of_classes(self, kept: NDArray[np.bool_]) -> MarginLoss:
-        """The same loss for some of the classes."""
+        """The loss of some of the classes."""
         return MarginLoss(self.signs[:, kept], self.weights[:, kept], self.gamma1, self.gamma2, self.lambda2)

@@ -108,7 +108,7 @@ def nearest_in_gram(gram: Array, k: int) -> Indices:
 
 
 def _descend(rows: Array, k: int) -> Indices:
-    """The same for all rows by NN-descent, approximately. pynndescent compiles it once in every process."""
+    """`compare_all` for all rows by NN-descent, approximately. pynndescent compiles it once in every process."""
     import numba
     from pynndescent import NNDescent
 
