@@ -55,7 +55,7 @@ def test_dask_and_a_killed_worker(expected, importable_by_workers, tmp_path):
     flag = tmp_path / "killed"
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs="CRITICAL"
         ) as cluster,
         distributed.Client(cluster),
         joblib.parallel_config(backend="dask"),
