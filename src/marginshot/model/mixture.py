@@ -83,7 +83,7 @@ EXPLAINED_OF_QUERIES, EXPLAINED_OF_SUPPORT = 0.03, 0.1
 EXPLAINED_UNCHECKED, FEW_CLASSES = 0.08, 4
 HINTS_IN_EVIDENCE = 0.5  # weight of the hints when divisions are compared: neighbours err together. Flat: 0.25 to 1
 # Labelled rows, and their share, by which class means may be ahead before a mixture is not trusted at all. Flat on real
-# features, 1 to 4; the test is for clusters that cross the classes (tests/test_mixture.py, `nuisance`).
+# features, 1 to 4; the test is for clusters that cross the classes (tests/model/test_mixture.py, `nuisance`).
 MISPLACED, MISPLACED_SHARE = 2.0, 0.02
 
 

@@ -5,7 +5,6 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from mixtures import bayes_answers, mixture
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
@@ -15,6 +14,7 @@ from marginshot.classifier import large
 from marginshot.classifier.passes import QueryPass
 from marginshot.classifier.settings import Settings
 from marginshot.data import rows
+from mixtures import bayes_answers, mixture
 
 
 def fit(X, y, **parameters):

@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from mixtures import mixture
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
@@ -14,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from marginshot import TransductiveMaxMarginClassifier
 from marginshot.data import rows
 from marginshot.data.rows import ArrayRows, ParquetRows
+from mixtures import mixture
 
 
 @pytest.fixture

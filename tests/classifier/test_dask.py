@@ -5,11 +5,11 @@ import signal
 
 import numpy as np
 import pytest
-from mixtures import mixture
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.decomposition import PCA
 
 from marginshot import TransductiveMaxMarginClassifier
+from mixtures import mixture
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")

@@ -7,12 +7,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from mixtures import mixture
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from marginshot import TransductiveMaxMarginClassifier
 from marginshot.classifier.progress import FitMonitor, InterruptedFitWarning
+from mixtures import mixture
 
 SOLVERS = ["dual", "primal"]
 
