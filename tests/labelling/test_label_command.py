@@ -190,13 +190,27 @@ def test_a_changed_table_is_never_overwritten(workplace, run):
     assert run(*arguments, "--force")[0] == 0
 
 
-def test_dry_run_lists_and_writes_nothing(workplace, run):
+def test_dry_run_shows_classes_and_ten_lines_and_writes_nothing(workplace, run):
     before = tree(workplace)
-    code, out, err = run("label", "photos", "--examples", "examples", "--out", "labelled", "--move", "--dry-run")
+    arguments = ("label", "photos", "--examples", "examples", "--out", "labelled", "--move", "--dry-run")
+    code, out, err = run(*arguments)
     assert code == 0
-    assert len(out.splitlines()) == 24
-    assert all(line.startswith("move ") for line in out.splitlines())
-    assert "Nothing was written" in err
+    assert [line.split() for line in out.splitlines() if line.split()[:1] == ["total"]] == [["total", "24", "0"]]
+    assert sum(line.startswith("move ") for line in out.splitlines()) == 10
+    assert "and 14 more; --verbose lists all" in err
+    assert "24 pictures would go into class folders. Nothing was written" in err
+    _, out, err = run(*arguments, "--verbose")
+    assert sum(line.startswith("move ") for line in out.splitlines()) == 24
+    assert "more" not in err
+    assert tree(workplace) == before
+
+
+def test_dry_run_needs_no_class_folders(workplace, run):
+    before = tree(workplace)
+    code, out, err = run("label", "photos", "--examples", "examples", "--out", "labelled", "--dry-run")
+    assert code == 0
+    assert "total" in out
+    assert err.strip() == "Dry run: Nothing was written."
     assert tree(workplace) == before
 
 

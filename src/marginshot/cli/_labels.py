@@ -5,19 +5,32 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from marginshot.cli._errors import INTERRUPTED
-from marginshot.cli._output import clean, emit, emit_grid, progress_bar, say
+from marginshot.cli._output import clean, emit, emit_grid, phases, say
 
 if TYPE_CHECKING:
     from marginshot.labelling.labelling import Labelling
     from marginshot.labelling.outputs import Outputs, Placed
     from marginshot.labelling.requests import Action, Request
     from marginshot.labelling.store import Store
+
+
+#: Pictures that a dry run lists unless asked for all.
+PREVIEW_LINES = 10
+
+
+@dataclass(frozen=True)
+class Show:
+    """How the summary is printed."""
+
+    as_json: bool = False
+    verbose: bool = False
 
 
 @contextmanager
@@ -37,7 +50,7 @@ def open_cache(folder: Path | None, megabytes: int, *, use: bool) -> Store | Non
     return open_store(folder or True if use else False, megabytes * 1_000_000)
 
 
-def chosen_action(*, copy: bool, move: bool, link: bool, dry_run: bool) -> Action | None:
+def chosen_action(*, copy: bool, move: bool, link: bool) -> Action | None:
     """At most one of the three."""
     chosen: list[Action] = []
     chosen += ["copy"] if copy else []
@@ -45,10 +58,6 @@ def chosen_action(*, copy: bool, move: bool, link: bool, dry_run: bool) -> Actio
     chosen += ["link"] if link else []
     if len(chosen) > 1:
         raise typer.BadParameter(f"choose one of --{' and --'.join(chosen)}.")
-    if dry_run and not chosen:
-        raise typer.BadParameter(
-            "it lists what --copy, --move or --link would do; give one of them.", param_hint="--dry-run"
-        )
     return chosen[0] if chosen else None
 
 
@@ -57,7 +66,7 @@ def resume(outputs: Outputs, request: Request) -> bool:
     if not outputs.unfinished:
         return False
     clean_outputs(outputs)
-    with progress_bar("files") as on_progress:
+    with phases("files") as on_progress:
         placed = outputs.resume(request, on_progress)
     if placed is None:
         return False
@@ -72,23 +81,32 @@ def clean_outputs(outputs: Outputs) -> None:
     clean({file.parent for file in outputs.files})
 
 
-def finish(labelling: Labelling, outputs: Outputs, store: Store | None, *, dry_run: bool, as_json: bool) -> None:
-    """Write the outputs, then touch the pictures; or only say what would be done."""
-    if dry_run:
-        plan = outputs.plan(labelling).values()
-        for item in plan:
-            emit(f"{outputs.transfer} {item.source} -> {item.target}")
-        say(f"Dry run: {len(plan):,} pictures would go into class folders. Nothing was written.")
-        return
+def finish(labelling: Labelling, outputs: Outputs, store: Store | None, show: Show) -> None:
+    """Write the outputs, say what is in them, then touch the pictures."""
     clean_outputs(outputs)
-    outputs.write_files(labelling, store)
-    _report(labelling, outputs, as_json=as_json)
+    with phases("files") as on_progress:
+        outputs.write_files(labelling, store, on_progress)
+    _report(labelling, outputs, show)
     if outputs.transfer is None:
         return
-    with progress_bar("files") as on_progress:
+    with phases("files") as on_progress:
         placed = outputs.place_pictures(labelling, on_progress)
     if placed is not None:
         _report_pictures(placed)
+
+
+def preview(labelling: Labelling, outputs: Outputs, show: Show) -> None:
+    """Say what would be done, and do nothing."""
+    _report_left_out(labelling)
+    _emit_classes(labelling, show)
+    plan = list(outputs.plan(labelling).values())
+    shown = plan if show.verbose else plan[:PREVIEW_LINES]
+    for item in shown:
+        emit(f"{outputs.transfer} {item.source} -> {item.target}")
+    if len(shown) < len(plan):
+        say(f"… and {len(plan) - len(shown):,} more; --verbose lists all.")
+    fate = f" {len(plan):,} pictures would go into class folders." if outputs.transfer else ""
+    say(f"Dry run:{fate} Nothing was written.")
 
 
 def _report_pictures(placed: Placed) -> None:
@@ -102,19 +120,13 @@ def _report_pictures(placed: Placed) -> None:
     placed.check_complete()
 
 
-def _report(labelling: Labelling, outputs: Outputs, *, as_json: bool) -> None:
+def _report(labelling: Labelling, outputs: Outputs, show: Show) -> None:
     """The summary: items per class to stdout, everything else to stderr."""
-    from marginshot.reporting.grid import Cell, Grid
-
-    for item, reason in list(labelling.problems.items())[:10]:
-        say(f"Left out {item}: {reason}.")
-    if len(labelling.problems) > 10:
-        say(f"Left out {len(labelling.problems) - 10:,} more that cannot be read.")
-    counts, close = labelling.counts(), labelling.close_calls()
-    if as_json:
+    _report_left_out(labelling)
+    if show.as_json:
         content = {
-            "counts": counts,
-            "close_calls": close,
+            "counts": labelling.counts(),
+            "close_calls": labelling.close_calls(),
             "none_of_the_classes": labelling.n_foreign,
             "left_out": labelling.problems,
             "seconds": {name: round(value, 3) for name, value in labelling.seconds.items()},
@@ -122,11 +134,32 @@ def _report(labelling: Labelling, outputs: Outputs, *, as_json: bool) -> None:
         }
         emit(json.dumps(content, indent=1))
         return
-    cells = tuple((Cell(name), Cell(f"{counts[name]:,}"), Cell(f"{close[name]:,}")) for name in labelling.classes)
-    emit_grid(Grid(headers=("Class", "Items", "Close calls"), sections=(cells,), n_text=1))
+    _emit_classes(labelling, show)
     fate = "were given no label" if labelling.rejected else "are marked for review"
     say(f"{labelling.n_foreign:,} look like none of the classes and {fate}.")
     _report_files(labelling, outputs)
+
+
+def _report_left_out(labelling: Labelling) -> None:
+    for item, reason in list(labelling.problems.items())[:10]:
+        say(f"Left out {item}: {reason}.")
+    if len(labelling.problems) > 10:
+        say(f"Left out {len(labelling.problems) - 10:,} more that cannot be read.")
+
+
+def _emit_classes(labelling: Labelling, show: Show) -> None:
+    from marginshot.labelling.summary import Line, summarize
+    from marginshot.reporting.grid import Cell, Grid
+
+    def cells(line: Line) -> tuple[Cell, ...]:
+        return Cell(line.name), Cell(f"{line.n_items:,}"), Cell(f"{line.n_doubtful:,}")
+
+    summary = summarize(labelling, whole=show.verbose)
+    others = () if summary.others is None else ((cells(summary.others),),)
+    sections = (tuple(map(cells, summary.classes)), *others, tuple(map(cells, summary.totals)))
+    emit_grid(Grid(headers=("Class", "Items", "Close calls"), sections=sections, n_text=1))
+    if summary.others is not None:
+        say(f"These are the largest and the most doubtful of {len(labelling.classes):,} classes; --verbose shows all.")
 
 
 def _report_files(labelling: Labelling, outputs: Outputs) -> None:

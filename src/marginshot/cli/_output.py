@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 #: In every file the commands write, so that they can tell their own files from the user's.
 OWN_MARK = b"marginshot-output"
+
+#: Seconds between two lines about the progress in a log.
+LINE_SECONDS = 5.0
 
 
 def say(message: str) -> None:
@@ -93,28 +98,76 @@ class Update(Protocol):
     def __call__(self, done: int, total: int, note: str = "") -> None: ...
 
 
+class Move(Protocol):
+    """Moves the bar of a phase, which begins anew with each name."""
+
+    def __call__(self, phase: str, done: int, total: int, note: str = "") -> None: ...
+
+
 @contextmanager
 def progress_bar(unit: str) -> Iterator[Update | None]:
     """A bar with rate and time left on a terminal; None, and silence, where nobody watches."""
     if not sys.stderr.isatty():
         yield None
         return
+    with _bar(unit) as move:
+        yield lambda done, total, note="": move(unit.capitalize(), done, total, note)
+
+
+@contextmanager
+def phases(unit: str) -> Iterator[Callable[[str, int, int], None]]:
+    """Call with the name of a phase, the steps done and all steps (0 where it has none).
+
+    A terminal gets a bar, a log a line every few seconds.
+    """
+    if sys.stderr.isatty():
+        with _bar(unit) as move:
+            yield move
+        return
+    now = [""]
+    ended = threading.Event()
+
+    def write_lines() -> None:
+        while not ended.wait(LINE_SECONDS):
+            if now[0]:
+                say(now[0])
+
+    def note(phase: str, done: int, total: int) -> None:
+        now[0] = f"{phase.capitalize()} {_count(done, total)}".rstrip()
+
+    thread = threading.Thread(target=write_lines, daemon=True)
+    thread.start()
+    try:
+        yield note
+    finally:
+        ended.set()
+        thread.join()
+
+
+@contextmanager
+def _bar(unit: str) -> Iterator[Move]:
+    """A bar on the terminal that names the phase; it pulses while the phase has no number of steps."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn
 
-    columns = (
-        BarColumn(bar_width=None),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(unit, total=None, rate="")
+    columns = [
+        TextColumn(f"{{task.{name}}}", markup=False) for name in ("description", "fields[count]", "fields[rate]")
+    ]
+    with Progress(
+        columns[0], BarColumn(bar_width=None), *columns[1:], console=Console(stderr=True), transient=True
+    ) as bar:
+        task = bar.add_task("", total=None, count="", rate="")
 
-        def update(done: int, total: int, note: str = "") -> None:
-            speed = bar.tasks[0].speed
+        def move(phase: str, done: int, total: int, note: str = "") -> None:
+            if bar.tasks[0].description != phase.capitalize():
+                bar.reset(task, description=phase.capitalize(), total=None, count="", rate="")
+            speed, left = bar.tasks[0].speed, bar.tasks[0].time_remaining
             rate = f"{speed:,.0f} {unit}/s" if speed else ""
-            bar.update(task, completed=done, total=total, rate=note or rate)
+            rate += f"  {timedelta(seconds=int(left))} left" if left else ""
+            bar.update(task, completed=done, total=total or None, count=_count(done, total), rate=note or rate)
 
-        yield update
+        yield move
+
+
+def _count(done: int, total: int) -> str:
+    return f"{done:,} of {total:,}" if total else ""

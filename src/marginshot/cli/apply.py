@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from marginshot.cli import _labels, label
-from marginshot.cli._output import progress_bar
+from marginshot.cli._output import phases
 
 if TYPE_CHECKING:
     from marginshot.labelling.collection import Collection
@@ -37,6 +37,7 @@ def command(
     cache_size: label.CacheSize = 2_000,
     force: label.Force = False,
     form: label.Form = label.SummaryFormat.TABLE,
+    verbose: label.Verbose = False,
 ) -> None:
     """Label new items with a saved model; each by itself, whatever the others are.
 
@@ -46,7 +47,7 @@ def command(
     from marginshot.labelling.outputs import Outputs
     from marginshot.labelling.sources import open_unlabelled
 
-    action = _labels.chosen_action(copy=copy, move=move, link=link, dry_run=dry_run)
+    action = _labels.chosen_action(copy=copy, move=move, link=link)
     loaded = load_model(model)
     opened = open_unlabelled(source, column)
     request = loaded.request(opened, reject=reject)
@@ -65,9 +66,13 @@ def command(
     collection = _collect(opened, text, out)
     outputs.check_classes(map(str, loaded.classifier.classes_))
     encoder = loaded.make_encoder(device)
-    with progress_bar("items") as on_progress:
+    with phases("items") as on_progress:
         labelling = loaded.label_collection(collection, encoder, store, request, reject=reject, on_progress=on_progress)
-    _labels.finish(labelling, outputs, store, dry_run=dry_run, as_json=form is label.SummaryFormat.JSON)
+    show = _labels.Show(as_json=form is label.SummaryFormat.JSON, verbose=verbose)
+    if dry_run:
+        _labels.preview(labelling, outputs, show)
+    else:
+        _labels.finish(labelling, outputs, store, show)
 
 
 def _collect(source: Source, text: str | None, out: Path) -> Collection:

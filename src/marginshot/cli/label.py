@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from marginshot.cli import _labels
-from marginshot.cli._output import progress_bar
+from marginshot.cli._output import phases
 
 if TYPE_CHECKING:
     from marginshot.labelling.collection import Collection
@@ -35,7 +35,7 @@ Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, 
 Copy = Annotated[bool, typer.Option("--copy", help="Copy pictures into class folders in the output.")]
 Move = Annotated[bool, typer.Option("--move", help="Move them there.")]
 Link = Annotated[bool, typer.Option("--link", help="Put symbolic links there.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only list what --copy, --move or --link would do.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the classes and what would be done; write nothing.")]
 Exports = Annotated[list[ExportFormat] | None, typer.Option("--export", help="Also write for this tool; repeatable.")]
 Gallery = Annotated[bool, typer.Option("--gallery/--no-gallery", help="A page to look through the labels.")]
 CacheFolder = Annotated[Path | None, typer.Option("--cache", help="Folder of the cache (default: the user's).")]
@@ -43,6 +43,7 @@ UseCache = Annotated[bool, typer.Option("--use-cache/--no-cache", help="Keep emb
 CacheSize = Annotated[int, typer.Option("--cache-size", help="Megabytes of embeddings kept.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace outputs that others made or changed.")]
 Form = Annotated[SummaryFormat, typer.Option("--format", help="How the summary is printed.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Print every class, and every line of --dry-run.")]
 
 
 @_labels.interruptible()
@@ -80,6 +81,7 @@ def command(
     cache_size: CacheSize = 2_000,
     force: Force = False,
     form: Form = SummaryFormat.TABLE,
+    verbose: Verbose = False,
 ) -> None:
     """Label a folder of pictures, a table of texts, or embeddings from a few examples.
 
@@ -95,7 +97,7 @@ def command(
     from marginshot.labelling.outputs import Outputs
     from marginshot.labelling.sources import open_source
 
-    action = _labels.chosen_action(copy=copy, move=move, link=link, dry_run=dry_run)
+    action = _labels.chosen_action(copy=copy, move=move, link=link)
     settings = LabelSettings(reject=reject, lose=lose, suggest=suggest)
     opened = open_source(source, label)
     request = label_request(opened, examples or (), encoder, settings)
@@ -116,9 +118,13 @@ def command(
     collection = _collect(opened, text, examples or [], out)
     outputs.check_classes(sorted({label for label in collection.labels if label}))
     chosen = make_encoder(collection.kind, encoder, device)
-    with progress_bar("items") as on_progress:
+    with phases("items") as on_progress:
         labelling = label_collection(collection, chosen, store, settings, request, on_progress)
-    _labels.finish(labelling, outputs, store, dry_run=dry_run, as_json=form is SummaryFormat.JSON)
+    show = _labels.Show(as_json=form is SummaryFormat.JSON, verbose=verbose)
+    if dry_run:
+        _labels.preview(labelling, outputs, show)
+    else:
+        _labels.finish(labelling, outputs, store, show)
 
 
 def _collect(source: Source, text: str | None, examples: list[Path], out: Path) -> Collection:

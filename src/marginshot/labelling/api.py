@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from marginshot.labelling.classify import LabelSettings, label_rows
 from marginshot.labelling.collection import Collection, check_classes, encode_given
-from marginshot.labelling.embed import Progress, embed, printable
+from marginshot.labelling.embed import Progress, embed, printable, silent
 from marginshot.labelling.encoders import (
     PICTURE_ENCODER,
     TEXT_ENCODER,
@@ -197,7 +197,7 @@ def label_collection(
     store: Store | None,
     settings: LabelSettings,
     request: Request | None = None,
-    on_progress: Progress | None = None,
+    on_progress: Progress = silent,
 ) -> Labelling:
     """Label a collection; embeddings need no encoder."""
     wanted = check_classes((label for label in collection.labels if label), "Labels")
@@ -213,6 +213,7 @@ def label_collection(
         unread = next(iter(problems), None)
         reason = "every item has a label" if unread is None else f"{unread} {problems[unread]}"
         raise ValueError(f"There is nothing to label: {reason}.")
+    on_progress("labelling", 0, 0)
     started = time.perf_counter()
     given = encode_given(readable.labels, wanted)
     answers, classifier, rejection = label_rows(embedded.X, given, wanted, settings)

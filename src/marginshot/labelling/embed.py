@@ -19,7 +19,12 @@ from marginshot.labelling.store import Store
 BATCH_SIZE = 32
 THREADS = 2
 
-Progress = Callable[[int, int], None]
+#: Called with the name of a phase, the number of steps done and of all; 0 of 0 where a phase has none to count.
+Progress = Callable[[str, int, int], None]
+
+
+def silent(phase: str, done: int, total: int) -> None:
+    """The progress that nobody watches."""
 
 
 @dataclass
@@ -45,7 +50,7 @@ class Embedded:
 
 
 def embed(
-    collection: Collection, encoder: ItemEncoder | None, store: Store | None, on_progress: Progress | None = None
+    collection: Collection, encoder: ItemEncoder | None, store: Store | None, on_progress: Progress = silent
 ) -> Embedded:
     """Embed every item once per distinct content; what is embedded already is taken as it is.
 
@@ -60,29 +65,28 @@ def embed(
     store : Store or None
         The cache; None computes everything.
     on_progress : callable, optional
-        Called with the number of items done and of all that are new.
+        Called with "reading", "loading the encoder" or "encoding", the number of items done, and of all of them.
     """
     if encoder is None:
         return Embedded(collection, np.asarray(collection.contents, dtype=np.float32))
     seconds = {"cache": 0.0, "loading": 0.0, "reading": 0.0, "encoder": 0.0}
     started = time.perf_counter()
     identity = encoder.identity
-    keys, problems = _content_keys(collection, encoder)
+    keys, problems = _content_keys(collection, encoder, on_progress)
     known = {} if store is None else store.load([f"{key} {identity}" for key in set(keys.values())])
     vectors = {full.partition(" ")[0]: vector for full, vector in known.items()}
     seconds["cache"] = time.perf_counter() - started
     missing = {key: row for row, key in reversed(keys.items()) if key not in vectors}
     done = 0
     with pillow_silenced():
-        for batch, failed, found in _encode(missing, collection.contents, encoder, seconds):
+        for batch, failed, found in _encode(missing, collection.contents, encoder, seconds, on_progress):
             vectors.update(zip(batch, found, strict=True))
             for key, reason in failed.items():
                 problems |= {collection.items[row]: reason for row, own in keys.items() if own == key}
             if store is not None and batch:
                 store.keep([f"{key} {identity}" for key in batch], found)
             done += len(batch) + len(failed)
-            if on_progress is not None:
-                on_progress(done, len(missing))
+            on_progress("encoding", done, len(missing))
     if store is not None:
         store.trim()
     rows = [row for row, key in keys.items() if key in vectors]
@@ -95,11 +99,14 @@ def printable(item: str) -> str:
     return item.encode("utf-8", "backslashreplace").decode()
 
 
-def _content_keys(collection: Collection, encoder: ItemEncoder) -> tuple[dict[int, str], dict[str, str]]:
+def _content_keys(
+    collection: Collection, encoder: ItemEncoder, on_progress: Progress
+) -> tuple[dict[int, str], dict[str, str]]:
     """Hash of each row's content, and what was wrong with those that cannot even be opened."""
     keys: dict[int, str] = {}
     problems: dict[str, str] = {}
     for row, (item, content) in enumerate(zip(collection.items, collection.contents, strict=True)):
+        on_progress("reading", row, len(collection))
         shown = printable(item)
         if shown != item:
             problems[shown] = "has a name that is not UTF-8 and cannot be written to a table; rename it"
@@ -112,7 +119,7 @@ def _content_keys(collection: Collection, encoder: ItemEncoder) -> tuple[dict[in
 
 
 def _encode(
-    missing: dict[str, int], contents: Any, encoder: ItemEncoder, seconds: dict[str, float]
+    missing: dict[str, int], contents: Any, encoder: ItemEncoder, seconds: dict[str, float], on_progress: Progress
 ) -> Iterator[tuple[list[str], dict[str, str], NDArray[np.float32]]]:
     """Keys, failures and embeddings of one batch after the other; the next batch is read while one is encoded."""
     keys = list(missing)
@@ -120,6 +127,7 @@ def _encode(
     if not batches:
         return
     started = time.perf_counter()
+    on_progress("loading the encoder", 0, 0)
     encoder.load()
     seconds["loading"] = time.perf_counter() - started
     with ThreadPoolExecutor(THREADS) as threads:

@@ -22,7 +22,7 @@ from marginshot.classifier.estimator import TransductiveMaxMarginClassifier
 from marginshot.classifier.persistence import assert_format
 from marginshot.labelling.classify import Answers, apply_rows
 from marginshot.labelling.collection import Collection, Kind
-from marginshot.labelling.embed import Progress, embed
+from marginshot.labelling.embed import Progress, embed, silent
 from marginshot.labelling.encoders import ItemEncoder, make_encoder
 from marginshot.labelling.folders import as_paths, collect_unlabelled
 from marginshot.labelling.labelling import Labelling, PathLike
@@ -122,7 +122,7 @@ class LabelModel:
         request: Request | None = None,
         *,
         reject: bool = False,
-        on_progress: Progress | None = None,
+        on_progress: Progress = silent,
     ) -> Labelling:
         """Label a collection; another version of the model's encoder is worth a warning."""
         if collection.kind != self.kind:
@@ -137,6 +137,7 @@ class LabelModel:
         embedded = embed(replace(collection, labels=("",) * len(collection)), encoder, store, on_progress)
         if not len(embedded.X):
             raise ValueError("None of the items can be read.")
+        on_progress("labelling", 0, 0)
         started = time.perf_counter()
         answers = self.label(embedded.X)
         seconds = embedded.seconds | {"labelling": time.perf_counter() - started}

@@ -14,7 +14,7 @@ from typing import get_args
 
 from marginshot._lib.files import atomic_path, check_writable
 from marginshot._lib.names import is_plain
-from marginshot.labelling.embed import Progress
+from marginshot.labelling.embed import Progress, silent
 from marginshot.labelling.errors import Option, OutputExistsError, RefusedError
 from marginshot.labelling.exports import Export, export_paths, write_export
 from marginshot.labelling.folders import check_apart
@@ -180,7 +180,7 @@ class Outputs:
         """Whether an earlier run was stopped while it put pictures into class folders here."""
         return unfinished(self.path)
 
-    def resume(self, request: Request, on_progress: Progress | None = None) -> Placed | None:
+    def resume(self, request: Request, on_progress: Progress = silent) -> Placed | None:
         """Complete what an earlier run of the same ``request`` left unfinished; None where there is nothing."""
         if not self.unfinished:
             return None
@@ -229,7 +229,7 @@ class Outputs:
         return {} if self.transfer is None else plan_transfers(labelling, self.path)
 
     def write(
-        self, labelling: Labelling, store: Store | None, *, force: bool = False, on_progress: Progress | None = None
+        self, labelling: Labelling, store: Store | None, *, force: bool = False, on_progress: Progress = silent
     ) -> Written:
         """Go on with what an earlier run of the same request left; else check, write the files, place the pictures.
 
@@ -242,17 +242,17 @@ class Outputs:
         force : bool, default=False
             Replace what others made or changed.
         on_progress : callable, optional
-            Called with the number of pictures in place and of all.
+            Called with the name of a phase, the number of pictures in place, and of all; 0 of 0 where none are counted.
         """
         resumed = self.resume(labelling.request, on_progress)
         if resumed is not None:
             return Written((), resumed)
         self.check(labelling.request, store, force=force)
         self.check_classes(labelling.classes)
-        self.write_files(labelling, store)
+        self.write_files(labelling, store, on_progress)
         return Written(tuple(self.files), self.place_pictures(labelling, on_progress))
 
-    def write_files(self, labelling: Labelling, store: Store | None) -> None:
+    def write_files(self, labelling: Labelling, store: Store | None, on_progress: Progress = silent) -> None:
         """Write all but the pictures; each file is known as ours from the moment it is there."""
         source = labelling.request.source
         columns = labelling.columns()
@@ -271,10 +271,11 @@ class Outputs:
             with _owned(store, self.model) as model:
                 labelling.model.save(model)
         if self.gallery:
+            on_progress("writing the gallery", 0, 0)
             with _owned(store, self.beside("gallery.html")) as page:
                 labelling.write_gallery(page)
 
-    def place_pictures(self, labelling: Labelling, on_progress: Progress | None = None) -> Placed | None:
+    def place_pictures(self, labelling: Labelling, on_progress: Progress = silent) -> Placed | None:
         """Copy, move or link every labelled picture into the folder of its class; None where they stay as they are."""
         job = self._job(labelling.request)
         if job is None:
@@ -323,7 +324,7 @@ class Outputs:
             taken.add(file.resolve())
 
 
-def resume(path: str | os.PathLike[str], on_progress: Progress | None = None) -> Placed | None:
+def resume(path: str | os.PathLike[str], on_progress: Progress = silent) -> Placed | None:
     """Complete what a stopped run left in a folder: the pictures it had yet to copy, move or link.
 
     Nothing is labelled again: the table and the other files are those of the run that was stopped.
@@ -333,7 +334,7 @@ def resume(path: str | os.PathLike[str], on_progress: Progress | None = None) ->
     path : path
         The folder of class folders.
     on_progress : callable, optional
-        Called with the number of pictures in place and of all.
+        Called with the name of a phase, the number of pictures in place, and of all; 0 of 0 where none are counted.
 
     Returns
     -------
@@ -352,7 +353,7 @@ def resume(path: str | os.PathLike[str], on_progress: Progress | None = None) ->
     return placed
 
 
-def _complete(path: Path, on_progress: Progress | None) -> Placed:
+def _complete(path: Path, on_progress: Progress) -> Placed:
     begun, done = finish_transfers(path, on_progress)
     return Placed(begun.action, path, done.n_done, done.conflicts, vanished=done.vanished)
 

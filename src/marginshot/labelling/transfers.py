@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import get_args
@@ -20,6 +20,7 @@ from marginshot._lib.files import atomic_path, flush
 from marginshot._lib.names import folder_name
 from marginshot._lib.reading import read_json, reading
 from marginshot.data.pictures import is_picture
+from marginshot.labelling.embed import Progress, silent
 from marginshot.labelling.errors import Option, OutputExistsError, RefusedError
 from marginshot.labelling.labelling import Labelling
 from marginshot.labelling.requests import Action, Job
@@ -30,6 +31,8 @@ JOURNAL = ".marginshot-unfinished.json"
 # Names that some system gives a meaning of its own.
 _FORBIDDEN = set('<>:"/\\|?*')
 _LONGEST_NAME = 255  # bytes
+
+_PHASES: Mapping[Action, str] = {"copy": "copying", "move": "moving", "link": "linking"}
 
 _MOST_LINKS = 40  # as many as Linux follows
 
@@ -101,9 +104,7 @@ def check_folder_names(classes: Iterable[str], out: Path, files: Iterable[Path])
             )
 
 
-def start_transfers(
-    plan: Iterable[Transfer], job: Job, out: Path, on_progress: Callable[[int, int], None] | None = None
-) -> Done:
+def start_transfers(plan: Iterable[Transfer], job: Job, out: Path, on_progress: Progress = silent) -> Done:
     """Write the list of what is to be done into ``out``, then do it."""
     # A link is read before the picture, or the other link, that it points to is gone.
     plan = sorted(plan, key=lambda item: _links_to_follow(item.source), reverse=True)
@@ -116,7 +117,7 @@ def unfinished(out: Path) -> bool:
     return (out / JOURNAL).is_file()
 
 
-def finish_transfers(out: Path, on_progress: Callable[[int, int], None] | None = None) -> tuple[Job, Done]:
+def finish_transfers(out: Path, on_progress: Progress = silent) -> tuple[Job, Done]:
     """Go on with the list that an earlier run left in ``out``."""
     begun, plan = _read_journal(out)
     return begun, _run(plan, begun, out, on_progress)
@@ -210,7 +211,7 @@ def _links_to_follow(path: Path) -> int:
     return n_links
 
 
-def _run(plan: Sequence[Transfer], job: Job, out: Path, on_progress: Callable[[int, int], None] | None) -> Done:
+def _run(plan: Sequence[Transfer], job: Job, out: Path, on_progress: Progress) -> Done:
     action = job.action
     transfer = {"copy": _copy, "move": _move, "link": _link}[action]
     conflicts, vanished = [], []
@@ -234,8 +235,7 @@ def _run(plan: Sequence[Transfer], job: Job, out: Path, on_progress: Callable[[i
                 f"untouched where they were. Put that right and run the same command again to {action} the rest, or "
                 f"remove {out / JOURNAL} to leave it."
             ) from error
-        if on_progress is not None:
-            on_progress(place, len(plan))
+        on_progress(_PHASES[action], place, len(plan))
     if conflicts and action == "move":
         # Labelling again would see only these, and list no others.
         _write_journal(conflicts, job, out)
