@@ -6,7 +6,7 @@ LOWEST := .venv-lowest
 EXTRAS := dev,vision-test,text
 comma := ,
 
-.PHONY: demo test lint coverage lowest bench crash fuzz lock audit clean
+.PHONY: demo test lint docs coverage lowest bench crash fuzz lock audit clean
 
 demo: $(VENV)/.core
 	$(BIN)/marginshot evaluate digits --shot 1 --shot 5 --methods fs-tmmc,fs-mmc,simpleshot,laplacianshot \
@@ -21,6 +21,10 @@ lint: $(VENV)/.dev
 	$(BIN)/codespell
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The site, every example run: docs/_build/html/index.html.
+docs: $(VENV)/.docs
+	$(BIN)/sphinx-build -W --keep-going --quiet -b html docs docs/_build/html
 
 # The figure and the lines never run; the page is htmlcov/index.html.
 coverage: $(VENV)/.dev
@@ -67,6 +71,10 @@ $(VENV)/.dev: $(METADATA) | $(BIN)/uv
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[$(EXTRAS)]'
 	touch $@
 
+$(VENV)/.docs: $(METADATA) | $(BIN)/uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[docs]'
+	touch $@
+
 $(VENV)/.bench: $(METADATA) | $(BIN)/uv
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[$(EXTRAS),bench]'
 	touch $@
@@ -77,4 +85,5 @@ $(LOWEST)/.installed: $(METADATA) | $(BIN)/uv
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(LOWEST) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage* coverage.xml htmlcov
+	rm -rf $(VENV) $(LOWEST) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage* coverage.xml htmlcov docs/_build docs/gallery \
+		docs/reference/generated docs/reference/commands.md

@@ -34,8 +34,8 @@ class CentreAndNormalise(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     power : float, default=1
-        Other than 1, each feature x first becomes sign(x) |x|^power and the row is scaled to unit length (not in the
-        paper): activations of a network have long tails, and a few large ones would decide every inner product.
+        Other than 1, each feature x first becomes ``sign(x) |x|^power`` and the row is scaled to unit length (not in
+        the paper): activations of a network have long tails, and a few large ones would decide every inner product.
 
     Attributes
     ----------

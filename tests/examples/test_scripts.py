@@ -1,0 +1,25 @@
+"""The scripts of the site run as they stand, without a warning."""
+
+import runpy
+from pathlib import Path
+
+import matplotlib
+import pytest
+
+SCRIPTS = sorted((Path(__file__).parents[2] / "examples").glob("*/*.py"))
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_the_script_runs(path, monkeypatch):
+    for package in ("dask", "pandas", "polars", "torch"):
+        if f"import {package}" in path.read_text():
+            pytest.importorskip(package, reason="needs all extras")
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    monkeypatch.setattr(plt, "show", lambda: plt.close("all"))
+    runpy.run_path(str(path))
+
+
+def test_there_are_scripts():
+    assert len(SCRIPTS) >= 10
