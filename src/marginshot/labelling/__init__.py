@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from marginshot.labelling.labelling import Labelling
     from marginshot.labelling.model import LabelModel, load_model
     from marginshot.labelling.outputs import Outputs, Written, resume
+    from marginshot.labelling.session import Session
 
 __all__ = [
     "LabelModel",
@@ -19,6 +20,7 @@ __all__ = [
     "OutputExistsError",
     "Outputs",
     "RefusedError",
+    "Session",
     "Written",
     "label_embeddings",
     "label_images",
@@ -34,6 +36,7 @@ _HOMES = {
     "OutputExistsError": "marginshot.labelling.errors",
     "Outputs": "marginshot.labelling.outputs",
     "RefusedError": "marginshot.labelling.errors",
+    "Session": "marginshot.labelling.session",
     "Written": "marginshot.labelling.outputs",
     "label_embeddings": "marginshot.labelling.api",
     "label_images": "marginshot.labelling.api",

@@ -74,6 +74,8 @@ class Answers:
         Rows far from every class.
     suggested : tuple of int
         Rows worth labelling next, the most useful first.
+    none : ndarray of bool of shape (n_rows,), optional
+        Rows that somebody said to be none of the classes; they never have a label.
     """
 
     classes: tuple[str, ...]
@@ -81,6 +83,7 @@ class Answers:
     probabilities: Array
     foreign: NDArray[np.bool_]
     suggested: tuple[int, ...] = ()
+    none: NDArray[np.bool_] | None = None
 
     @cached_property
     def best(self) -> NDArray[np.int64]:

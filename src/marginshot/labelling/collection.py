@@ -59,6 +59,15 @@ class Collection:
 
 def check_classes(names: Iterable[str], where: str) -> tuple[str, ...]:
     """The sorted class names, or an error: fewer than two, two that are one to a reader, or one that is no name."""
+    classes = check_names(names, where)
+    if len(classes) < 2:
+        found = f"only {classes[0]!r}" if classes else "none"
+        raise ValueError(f"{where}: labelling needs examples of at least two classes; there is {found}.")
+    return classes
+
+
+def check_names(names: Iterable[str], where: str) -> tuple[str, ...]:
+    """The sorted class names, any number of them, or an error: two are one to a reader, or one is no name."""
     classes = tuple(sorted(set(names)))
     for name in classes:
         if len(name) > _LONGEST_NAME:
@@ -81,9 +90,6 @@ def check_classes(names: Iterable[str], where: str) -> tuple[str, ...]:
             )
     if "-1" in classes:
         raise ValueError(f"{where}: a class cannot be called '-1', which stands for no label; give it another name.")
-    if len(classes) < 2:
-        found = f"only {classes[0]!r}" if classes else "none"
-        raise ValueError(f"{where}: labelling needs examples of at least two classes; there is {found}.")
     return classes
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -70,28 +70,57 @@ def embed(
     if encoder is None:
         return Embedded(collection, np.asarray(collection.contents, dtype=np.float32))
     seconds = {"cache": 0.0, "loading": 0.0, "reading": 0.0, "encoder": 0.0}
+    vectors: dict[int, NDArray[np.float32]] = {}
+    problems: dict[str, str] = {}
+    for batch in embed_batches(collection, encoder, store, on_progress, seconds):
+        vectors.update(zip(batch.rows, batch.X, strict=True))
+        problems |= batch.problems
+    rows = sorted(vectors)
+    X = np.stack([vectors[row] for row in rows]) if rows else np.empty((0, 0), dtype=np.float32)
+    return Embedded(collection.select(rows), X, problems, seconds)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some items of a collection: rows with an embedding in X (n, n_features), and what was wrong with others."""
+
+    rows: list[int]
+    X: NDArray[np.float32]
+    problems: dict[str, str]
+
+
+def embed_batches(
+    collection: Collection, encoder: ItemEncoder, store: Store | None, on_progress: Progress, seconds: dict[str, float]
+) -> Iterator[Batch]:
+    """Embeddings as they come: first what the cache has, then batch after batch; adds to ``seconds`` by phase."""
     started = time.perf_counter()
     identity = encoder.identity
     keys, problems = _content_keys(collection, encoder, on_progress)
-    known = {} if store is None else store.load([f"{key} {identity}" for key in set(keys.values())])
+    places: dict[str, list[int]] = {}
+    for row, key in keys.items():
+        places.setdefault(key, []).append(row)
+    known = {} if store is None else store.load([f"{key} {identity}" for key in places])
     vectors = {full.partition(" ")[0]: vector for full, vector in known.items()}
     seconds["cache"] = time.perf_counter() - started
-    missing = {key: row for row, key in reversed(keys.items()) if key not in vectors}
+
+    def placed(batch: list[str], found: Sequence[NDArray[np.float32]], problems: dict[str, str]) -> Batch:
+        rows = [(row, vector) for key, vector in zip(batch, found, strict=True) for row in places[key]]
+        X = np.stack([vector for _, vector in rows]) if rows else np.empty((0, 0), dtype=np.float32)
+        return Batch([row for row, _ in rows], X, problems)
+
+    yield placed(list(vectors), list(vectors.values()), problems)
+    missing = {key: rows[0] for key, rows in places.items() if key not in vectors}
     done = 0
     with pillow_silenced():
         for batch, failed, found in _encode(missing, collection.contents, encoder, seconds, on_progress):
-            vectors.update(zip(batch, found, strict=True))
-            for key, reason in failed.items():
-                problems |= {collection.items[row]: reason for row, own in keys.items() if own == key}
             if store is not None and batch:
                 store.keep([f"{key} {identity}" for key in batch], found)
+            unread = {collection.items[row]: reason for key, reason in failed.items() for row in places[key]}
+            yield placed(batch, list(found), unread)
             done += len(batch) + len(failed)
             on_progress("encoding", done, len(missing))
     if store is not None:
         store.trim()
-    rows = [row for row, key in keys.items() if key in vectors]
-    X = np.stack([vectors[keys[row]] for row in rows]) if rows else np.empty((0, 0), dtype=np.float32)
-    return Embedded(collection.select(rows), X, problems, seconds)
 
 
 def printable(item: str) -> str:

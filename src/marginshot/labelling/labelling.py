@@ -72,9 +72,10 @@ class Labelling:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """Label of each item; empty where rejected."""
-        foreign = self.answers.foreign & self.rejected
-        return tuple("" if foreign[row] else self.classes[best] for row, best in enumerate(self.answers.best.tolist()))
+        """Label of each item; empty where rejected, or said to be none of the classes."""
+        said = self.answers.none
+        outside = (self.answers.foreign & self.rejected) | (False if said is None else said)
+        return tuple("" if outside[row] else self.classes[best] for row, best in enumerate(self.answers.best.tolist()))
 
     @cached_property
     def probabilities(self) -> tuple[float, ...]:

@@ -1,0 +1,177 @@
+"""What was said about the items of a source: the state of a session, and every act that changes it.
+
+Acts may come from any thread. Each is one event, in the log when the call returns; others who write to the same log are
+heard first.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginshot.labelling import acts
+from marginshot.labelling.collection import Collection, Kind
+from marginshot.labelling.events import EventLog
+from marginshot.labelling.opening import KeyTable, item_keys
+from marginshot.labelling.state import UNKNOWN, Change, Event, State, apply
+
+#: Row numbers or names of items.
+Items = Sequence[int | str] | NDArray[np.integer]
+
+
+@dataclass(frozen=True)
+class HistoryEntry:
+    """An event about one item: its number, seconds since 1970, and words for people."""
+
+    version: int
+    time: float
+    words: str
+
+
+class Journal:
+    """Items, and what was said about them.
+
+    Parameters
+    ----------
+    collection : Collection
+        The items of the source.
+    log : EventLog
+        What was said so far, and where more goes.
+    """
+
+    def __init__(self, collection: Collection, log: EventLog) -> None:
+        self.kind: Kind = collection.kind
+        self.items, self.contents, self.n_items = collection.items, collection.contents, len(collection)
+        self._log, self._keys = log, KeyTable(item_keys(collection))
+        self._named: dict[str, list[int]] = {}
+        for row, item in enumerate(self.items):
+            self._named.setdefault(item, []).append(row)
+        self._lock = threading.RLock()
+        self._state = State.empty(self.n_items)
+        self._events: list[tuple[Event, Change]] = []
+        self.refresh()
+
+    @property
+    def state(self) -> State:
+        """Classes and labels after the last act; never waits."""
+        return self._state
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Items with a label that are no longer in the source; their labels are kept."""
+        gone = np.flatnonzero(self._state.slot_given[self.n_items :] != UNKNOWN) + self.n_items
+        return tuple(self._keys.keys[slot] for slot in gone.tolist())
+
+    def refresh(self) -> State:
+        """The state with what other processes have said since; every act asks for it."""
+        with self._lock:
+            for event in self._log.after(self._state.version):
+                self._take(event)
+            return self._state
+
+    def rows(self, items: Items) -> list[int]:
+        """Row numbers of items given by number or by name, each once."""
+        if isinstance(items, str | bytes) or not hasattr(items, "__iter__"):
+            raise ValueError(f"Give a list of items; got {items!r}.")
+        return list(dict.fromkeys(self._row(item) for item in items))
+
+    def label(self, items: Mapping[Any, str] | Items, name: str | None = None) -> int:
+        """Label items, by name or row number: ``{item: class}``, or several items and one class; returns the version.
+
+        A class that is new is created.
+        """
+        if isinstance(items, Mapping):
+            if name is not None:
+                raise ValueError("Give either a mapping of items to classes, or items and one class.")
+            said = {self._row(item): own for item, own in items.items()}
+        elif name is None:
+            raise ValueError("Give the class of the items, or a mapping of items to classes.")
+        else:
+            said = dict.fromkeys(self.rows(items), name)
+        return self._say(acts.label(self._by_class(said)))
+
+    def none_of_these(self, items: Items) -> int:
+        """Say that items belong to none of the classes."""
+        return self._say(acts.about_items("none", self._keys_of(items)))
+
+    def clear(self, items: Items) -> int:
+        """Take the labels of items away."""
+        return self._say(acts.about_items("clear", self._keys_of(items)))
+
+    def add_class(self, name: str, description: Sequence[str] = ()) -> int:
+        """Create a class that has no example yet."""
+        return self._say(acts.add_classes({name: description}))
+
+    def rename(self, old: str, new: str) -> int:
+        """Give a class another name."""
+        return self._say(acts.rename(old, new))
+
+    def merge(self, old: str, into: str) -> int:
+        """Give all items of the class ``old`` to another."""
+        return self._say(acts.merge(old, into))
+
+    def delete_class(self, name: str) -> int:
+        """Take a class away, and its labels with it."""
+        return self._say(acts.delete_class(name))
+
+    def undo(self) -> int:
+        """Take back the last act that still holds."""
+        return self._say(acts.undo)
+
+    def redo(self) -> int:
+        """Bring back what was undone last."""
+        return self._say(acts.redo)
+
+    def history(self, row: int | str) -> list[HistoryEntry]:
+        """What was said about an item, oldest first."""
+        slot = self._row(row)
+        with self._lock:
+            events = list(self._events)
+        return [HistoryEntry(e.version, e.time, change.words) for e, change in events if (change.slots == slot).any()]
+
+    def save(self) -> str | None:
+        """Bring the whole log into one file, for copying it, and return its path; nothing is lost without."""
+        self._log.flush()
+        return None if self._log.path is None else str(self._log.path)
+
+    def _say(self, saying: acts.Saying) -> int:
+        """Say something of the newest state; returns the version once it is in the log."""
+        with self._lock:
+            event = self._log.add(lambda: saying(self.refresh()))
+            self._take(event)
+            return event.version
+
+    def _take(self, event: Event) -> None:
+        self._state, change = apply(self._state, event, self._keys.slots_of)
+        self._events.append((event, change))
+
+    def _row(self, item: Any) -> int:
+        if isinstance(item, int | np.integer) and not isinstance(item, bool):
+            if not 0 <= item < self.n_items:
+                raise ValueError(f"Rows count from 0 to {self.n_items - 1}; got {item}.")
+            return int(item)
+        if not isinstance(item, str):
+            raise ValueError(f"An item is given by its name or its row number; got {item!r}.")
+        found = self._named.get(item, [])
+        if not found:
+            raise ValueError(f"There is no item {item!r}; items have names such as {self.items[0]!r}.")
+        if len(found) > 1:
+            raise ValueError(f"{len(found)} items are called {item!r}; give their row numbers, such as {found[0]}.")
+        return found[0]
+
+    def _keys_of(self, items: Items) -> list[str]:
+        return [self._keys.keys[row] for row in self.rows(items)]
+
+    def _by_class(self, said: Mapping[int, str]) -> dict[str, list[str]]:
+        """Keys of the rows by the class said of them."""
+        named: dict[str, list[str]] = {}
+        for row, name in said.items():
+            if not isinstance(name, str):
+                raise ValueError(f"The name of a class is text; got {name!r} for {self.items[row]!r}.")
+            named.setdefault(name, []).append(self._keys.keys[row])
+        return named

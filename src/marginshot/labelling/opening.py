@@ -1,0 +1,90 @@
+"""A source as a session sees it: its items, labels found among them, and keys that outlive changes of the source."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from marginshot.labelling.collection import Collection, check_names
+from marginshot.labelling.errors import Option, RefusedError
+from marginshot.labelling.folders import UNLABELLED_FOLDERS, collect_pictures, collect_unlabelled
+from marginshot.labelling.sources import Source, collect_rows, open_source
+from marginshot.labelling.state import Slots
+
+_SHOWN = 60  # characters of a text in its key, for people who look for a missing one
+
+
+def open_collection(
+    path: Path, text: str | None, label: str | None, examples: Sequence[Path]
+) -> tuple[Source, Collection]:
+    """The items of a folder or table; unlike `label_images`, none of them needs to have a label yet."""
+    source = open_source(path, label)
+    if source.table is None:
+        if text is not None:
+            raise RefusedError(f"{path} is a folder of pictures and has no columns.", at_fault=Option.TEXT)
+        collection = collect_pictures(path, examples) if examples else _with_class_folders(collect_unlabelled(path))
+    else:
+        if examples:
+            raise RefusedError(f"{path} is a table; examples are in its column of labels.", at_fault=Option.EXAMPLES)
+        there = source.label in source.table.columns
+        if label is not None:
+            source.table.column(label)  # raises where there is none
+        collection = collect_rows(source.table, text, source.label if there else None)
+    check_names((name for name in collection.labels if name), "Labels")
+    return source, collection
+
+
+def _with_class_folders(collection: Collection) -> Collection:
+    """Pictures in sub-folders are examples where others are not, and there are at least two such folders.
+
+    Otherwise the folders tell dates, cameras or nothing at all.
+    """
+    folders = [item.partition("/")[0].strip() if "/" in item else "" for item in collection.items]
+    labels = ["" if folder.lower() in UNLABELLED_FOLDERS else folder for folder in folders]
+    if all(labels) or len(set(labels) - {""}) < 2:
+        return collection
+    return replace(collection, labels=tuple(labels))
+
+
+def item_keys(collection: Collection) -> tuple[str, ...]:
+    """A key for each item by which the log knows it: path, hash of a text, or name; repeated ones are counted."""
+    names: Sequence[str] = collection.items
+    if collection.kind == "text":
+        names = [f"{_digest(text)} {text[:_SHOWN]}" for text in collection.contents]
+    seen: Counter[str] = Counter()
+    keys = []
+    for name in names:
+        seen[name] += 1
+        keys.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
+    return tuple(keys)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+class KeyTable:
+    """Slots of keys: rows of the source first, then those of items the log alone knows.
+
+    Parameters
+    ----------
+    keys : sequence of str
+        Of the rows of the source, no two alike.
+    """
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self.keys = list(keys)
+        self._slots = {key: slot for slot, key in enumerate(keys)}
+
+    def slots_of(self, keys: Sequence[str]) -> Slots:
+        """Slots (n,) of n keys; one never seen gets the next."""
+        for key in keys:
+            if key not in self._slots:
+                self._slots[key] = len(self.keys)
+                self.keys.append(key)
+        return np.array([self._slots[key] for key in keys], dtype=np.int64)

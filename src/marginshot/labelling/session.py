@@ -1,0 +1,363 @@
+"""A labelling session: what is said is kept, answers follow, and numbers tell what to do next."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from marginshot.labelling import acts, estimates
+from marginshot.labelling.collection import Collection
+from marginshot.labelling.embed import Progress as OnProgress
+from marginshot.labelling.embed import silent
+from marginshot.labelling.embedding_map import embedding_map
+from marginshot.labelling.encoders import ItemEncoder, make_encoder
+from marginshot.labelling.encoding import Encoding, Progress
+from marginshot.labelling.estimates import Estimate
+from marginshot.labelling.events import Act, EventLog, default_folder, log_path
+from marginshot.labelling.folders import as_paths
+from marginshot.labelling.groups import Group, find_groups
+from marginshot.labelling.journal import Items, Journal
+from marginshot.labelling.labelling import Labelling, PathLike
+from marginshot.labelling.opening import open_collection
+from marginshot.labelling.session_answers import SessionAnswers, examples_of
+from marginshot.labelling.solving import Solved, as_labelling, solve_state
+from marginshot.labelling.sources import Source
+from marginshot.labelling.state import UNKNOWN, State
+from marginshot.labelling.store import open_store
+from marginshot.labelling.suggestions import suggest_rows
+from marginshot.labelling.tables import embedding_rows, stack_embeddings
+from marginshot.model.transforms import CentreAndNormalise
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Worklist:
+    """Rows to check, (n,), and the accuracy over all items expected after each of them, (n,)."""
+
+    rows: Rows
+    expected: NDArray[np.float64]
+
+
+class Session(Journal):
+    """Items, what was said about them, and a label for every one; made by `open` and `from_embeddings`.
+
+    Acts may come from any thread, and are in the log when they return. `state` and `latest` never wait.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> session = Session.from_embeddings(load_iris().data)
+    >>> session.label({"row 1": "setosa", 50: "versicolor"})
+    1
+    >>> session.label([100, 101], "virginica"), session.state.can_undo
+    (2, 'label 2 items "virginica"')
+    >>> sorted(set(session.answers.labels))
+    ['setosa', 'versicolor', 'virginica']
+    """
+
+    def __init__(
+        self,
+        collection: Collection,
+        log: EventLog,
+        encoder: ItemEncoder | None = None,
+        *,
+        source: Source | None = None,
+        cache: bool | PathLike = True,
+        on_progress: OnProgress = silent,
+    ) -> None:
+        super().__init__(collection, log)
+        self.source = None if source is None else source.path
+        self._collection, self._opened, self._encoder = collection, source, encoder
+        self._encoding = Encoding(collection, encoder, None if encoder is None else open_store(cache), on_progress)
+        self._solving, self._mapping = threading.Lock(), threading.Lock()
+        self._solved: Solved | None = None
+        self._map: tuple[int, NDArray[np.float32]] | None = None
+        self._curve: list[tuple[int, float]] = []
+
+    @classmethod
+    def open(
+        cls,
+        source: PathLike,
+        *,
+        text: str | None = None,
+        label: str | None = None,
+        encoder: str | None = None,
+        examples: PathLike | Sequence[PathLike] = (),
+        classes: Sequence[str] = (),
+        folder: PathLike | None = None,
+        cache: bool | PathLike = True,
+        device: str = "auto",
+        background: bool = False,
+        on_progress: OnProgress = silent,
+    ) -> Self:
+        """Open a source, with all that was said about it before.
+
+        Parameters
+        ----------
+        source : path
+            A folder of pictures, or a table (``.csv``, ``.tsv``, ``.parquet``, ``.npz``) of texts or embeddings.
+        text, label : str, optional
+            Columns of a table, as in `marginshot.labelling.label_table`; no label needs to be known.
+        encoder : str, optional
+            As in `marginshot.labelling.label_images` and `label_texts`.
+        examples : path or sequence of paths, optional
+            As in `marginshot.labelling.label_images`. Examples and labels in the source are the first thing said in a
+            new session; one that is opened again has its own.
+        classes : sequence of str, optional
+            Names of classes that may have no example yet.
+        folder : path, optional
+            Where sessions are kept; by default ``$MARGINSHOT_SESSIONS``, or the user's data folder.
+        cache : bool or path, default=True
+            Keep embeddings, in the user's cache folder or the one given.
+        device : str, default="auto"
+            Where the encoder runs.
+        background : bool, default=False
+            Return at once and encode in a thread, while `ready` grows.
+        on_progress : callable, optional
+            Called with the name of a phase, the number of items done, and of all.
+        """
+        path = Path(source)
+        opened, collection = open_collection(path, text, label, as_paths(examples))
+        where = log_path(default_folder() if folder is None else Path(folder), path, text)
+        log = EventLog(where, {"source": str(path.resolve()), "text": text or ""})
+        try:
+            made = make_encoder(collection.kind, encoder, device)
+            session = cls(collection, log, made, source=opened, cache=cache, on_progress=on_progress)
+            session._begin(classes)
+            session._encode(background)
+        except BaseException:
+            log.close()
+            raise
+        return session
+
+    @classmethod
+    def from_embeddings(cls, X: ArrayLike, *, items: Sequence[str] | None = None, log: PathLike | None = None) -> Self:
+        """A session on embeddings in memory.
+
+        Parameters
+        ----------
+        X : array of shape (n_items, n_features)
+        items : sequence of str, optional
+            Name of each row; "row 1" is the first unless given.
+        log : path, optional
+            File that keeps what is said; without, it ends with the session.
+        """
+        collection = embedding_rows(stack_embeddings(X, "X"), None, items)
+        session = cls(collection, EventLog(None if log is None else Path(log)))
+        session._encode(background=False)
+        return session
+
+    def _begin(self, classes: Sequence[str]) -> None:
+        """Say what the source and the caller know already, unless it was said before."""
+        found = self._by_class({row: name for row, name in enumerate(self._collection.labels) if name})
+        if found and not self._state.version:
+            self._say(acts.label(found, "examples"))
+        new = [name for name in classes if self._state.find_class(name.strip()) is None]
+        if new:
+            self._say(acts.add_classes(dict.fromkeys(new, ())))
+
+    def _encode(self, background: bool) -> None:
+        if background:
+            self._encoding.start()
+        else:
+            self._encoding.run()
+
+    @property
+    def ready(self) -> NDArray[np.bool_]:
+        """Items, (n_items,), that are embedded; others have no answer yet, or are in `problems`."""
+        return self._encoding.ready
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """What is wrong with each item that cannot be read."""
+        return self._encoding.problems
+
+    @property
+    def encoding(self) -> Progress:
+        """How far the encoding is; its phase is empty when it has ended."""
+        return self._encoding.progress
+
+    @property
+    def latest(self) -> SessionAnswers | None:
+        """The newest answers there are; never waits."""
+        solved = self._solved
+        return None if solved is None else solved.answers
+
+    @property
+    def answers(self) -> SessionAnswers:
+        """Answers that know everything said so far; solves where needed."""
+        return self.solve()
+
+    def solve(self) -> SessionAnswers:
+        """Answers for the newest state; one thread solves at a time."""
+        return self._solve().answers
+
+    def _solve(self) -> Solved:
+        with self._solving:
+            state = self.refresh()
+            rows, X = self._encoding.snapshot()
+            before = self._solved
+            if before is not None and before.answers.version == state.version and len(before.rows) == len(rows):
+                return before
+            solved = solve_state(state, rows, X)
+            codes = np.full(self.n_items, UNKNOWN) if before is None else before.answers.codes
+            changed = np.flatnonzero(codes != solved.answers.codes)
+            solved = replace(solved, answers=replace(solved.answers, changed=changed))
+            if len(solved.answers.classes) >= 2:
+                expected = estimates.expected_accuracy(solved.answers.confidence[rows]).value
+                self._curve.append((int(state.checked.sum()), expected))
+            self._solved = solved
+            return solved
+
+    def confirm(self, items: Items) -> int:
+        """Say that the present answers for these items are right."""
+        return self._say(acts.label(self._answered(self.rows(items)), "confirm"))
+
+    def accept(self, at_least: float = 0.95) -> int:
+        """Take the answers of all unlabelled items of at least this probability, without looking at each."""
+        rows = self._acceptable(at_least)
+        if not len(rows):
+            raise ValueError(f"No unlabelled item has an answer of probability {at_least:g} or more.")
+        return self._say(acts.label(self._answered(rows.tolist()), "accept"))
+
+    def preview_accept(self, at_least: float = 0.95) -> tuple[int, float]:
+        """How many items `accept` would label, and how many of these are expected to be wrong."""
+        rows = self._acceptable(at_least)
+        return len(rows), float((1.0 - self._present.confidence[rows]).sum())
+
+    @property
+    def _present(self) -> SessionAnswers:
+        """What the user sees: the newest answers, made now where there are none yet."""
+        return self.latest or self.answers
+
+    def _acceptable(self, at_least: float) -> Rows:
+        if not 0 < at_least <= 1:
+            raise ValueError(f"The least probability to accept lies between 0 and 1; got {at_least}.")
+        answers = self._present
+        sure = (answers.codes >= 0) & (answers.confidence >= at_least) & ~answers.foreign
+        return np.flatnonzero(sure & (self._state.given == UNKNOWN))
+
+    def _answered(self, rows: Sequence[int]) -> dict[str, list[str]]:
+        """Keys of the rows by the class answered."""
+        answers, names = self._present, {known.id: known.name for known in self._state.classes}
+        without = [row for row in rows if int(answers.codes[row]) not in names]
+        if without:
+            raise ValueError(f"{self.items[without[0]]!r} has no answer to confirm yet; label it instead.")
+        return self._by_class({row: names[int(answers.codes[row])] for row in rows})
+
+    def next(self, n: int = 20) -> Rows:
+        """Rows worth labelling next, the most useful first, (at most n,)."""
+        solved = self._solve()
+        rows, X = solved.rows, self._encoding.rows_of(solved.rows)
+        given = self._state.given[rows].astype(np.int64)
+        probabilities = solved.answers.probabilities[rows].astype(np.float64)
+        if probabilities.shape[1] < 2:
+            probabilities = np.full((len(rows), 2), 0.5)
+        return rows[suggest_rows(X, probabilities, np.where(given == UNKNOWN, -1, 0), n)] if len(rows) else rows
+
+    def worklist(self, target: float = 0.95) -> Worklist:
+        """What to check, least sure first, for this share of all items to be right, and what each check brings."""
+        if not 0 < target <= 1:
+            raise ValueError(f"The accuracy to reach lies between 0 and 1; got {target}.")
+        solved = self._solve()
+        confidence = solved.answers.confidence[solved.rows].astype(np.float64)
+        order = np.argsort(confidence, kind="stable")
+        order = order[~self._state.checked[solved.rows[order]]]
+        reached = (confidence.sum() + np.cumsum(1.0 - confidence[order])) / max(len(confidence), 1)
+        length = 0 if confidence.sum() >= target * len(confidence) else int(np.searchsorted(reached, target)) + 1
+        return Worklist(solved.rows[order[:length]], reached[:length])
+
+    def expected_accuracy(self) -> Estimate:
+        """Share of right answers over all embedded items, as their probabilities promise."""
+        solved = self._solve()
+        if len(solved.answers.classes) < 2:
+            raise ValueError("There are no answers yet: label examples of at least two classes.")
+        return estimates.expected_accuracy(solved.answers.confidence[solved.rows])
+
+    def audit(self, n: int = 30) -> Rows:
+        """Rows of a random sample to check by hand; the same ones until all are checked."""
+        if n < 1:
+            raise ValueError(f"An audit needs at least one item; got {n}.")
+        answers = self._solve().answers
+        drawn = estimates.open_audit(self._state)
+        if drawn is None:
+            self._say(lambda state: self._draw(state, answers, n))
+            drawn = self._state.audits[-1]
+        return drawn.slots[drawn.slots < self.n_items]
+
+    def _draw(self, state: State, answers: SessionAnswers, n: int) -> Act:
+        names = {known.id: known.name for known in state.classes}
+        pool = np.flatnonzero(~state.checked & np.isin(answers.codes, list(names)))
+        if not len(pool):
+            raise ValueError("There is no unchecked answer to draw a sample from.")
+        rows = np.random.default_rng(state.version).permutation(pool)[:n].tolist()
+        keys = [self._keys.keys[row] for row in rows]
+        return "audit", {"items": keys, "answered": [names[int(answers.codes[row])] for row in rows]}
+
+    def audit_result(self) -> Estimate | None:
+        """Accuracy over all embedded items by the newest finished audit; None before one is finished."""
+        return estimates.audit_result(self._state, max(int(self.ready.sum()), 1))
+
+    def groups_of_none(self) -> list[Group]:
+        """Proposals for new classes: groups among the items that are none of the classes, the largest first."""
+        solved = self._solve()
+        outside = solved.rows[solved.answers.foreign[solved.rows]]
+        found = find_groups(self._encoding.rows_of(outside))
+        return [Group(outside[group.rows], outside[group.typical]) for group in found]
+
+    def nearest_examples(self, row: int | str, n: int = 5) -> list[tuple[int, str, float]]:
+        """The checked examples most like an item: row, class name and cosine, the nearest first."""
+        place = self._row(row)
+        rows, X = self._encoding.snapshot()
+        ids, given = examples_of(self._state, rows)
+        names = {known.id: known.name for known in self._state.classes}
+        examples = np.flatnonzero((given >= 0) & (rows != place))
+        if not len(examples) or place not in rows:
+            return []
+        unit, _ = CentreAndNormalise().fit_unit_rows(X)
+        cosines = unit[examples] @ unit[np.searchsorted(rows, place)]
+        nearest = examples[np.argsort(-cosines, kind="stable")[:n]]
+        likeness = dict(zip(examples.tolist(), cosines.tolist(), strict=True))
+        return [(int(rows[i]), names[int(ids[given[i]])], float(likeness[i])) for i in nearest.tolist()]
+
+    @property
+    def map(self) -> NDArray[np.float32]:
+        """A point (n_items, 2) for every item, NaN where it is not embedded; computed once for the same embeddings."""
+        with self._mapping:
+            rows, X = self._encoding.snapshot()
+            if self._map is None or self._map[0] != len(rows):
+                points = np.full((self.n_items, 2), np.nan, dtype=np.float32)
+                if len(rows):
+                    points[rows] = embedding_map(X)
+                self._map = len(rows), points
+            return self._map[1]
+
+    @property
+    def curve(self) -> list[tuple[int, float]]:
+        """Number of checked labels and accuracy expected then, at each solve since the session was opened."""
+        return list(self._curve)
+
+    def labelling(self) -> Labelling:
+        """The answers as `marginshot.labelling.label_images` gives them, with its writers and its model."""
+        solved = self._solve()
+        readable = self._collection.select(solved.rows.tolist())
+        X = self._encoding.rows_of(solved.rows)
+        return as_labelling(solved, self._state, readable, X, self._encoder, self._opened, self.problems)
+
+    def close(self) -> None:
+        """End the encoding and let go of the log; all that was said is in it."""
+        self._encoding.stop()
+        self._log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

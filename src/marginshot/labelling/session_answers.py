@@ -1,0 +1,130 @@
+"""What a session answers for every item, after a state: the classifier's word where nobody has spoken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginshot.labelling.state import NONE, UNKNOWN, State
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class SessionAnswers:
+    """A class for every item, and how sure it is.
+
+    Parameters
+    ----------
+    version : int
+        Number of the last event they know.
+    classes : tuple of str
+        Names of the classes answered, those with an example.
+    class_ids : ndarray of int32 of shape (n_classes,)
+        Their ids.
+    codes : ndarray of int32 of shape (n_items,)
+        Class id of each answer; -1 where there is none: items not embedded yet, said to be none of the classes, or all
+        unlabelled ones while there are fewer than two classes with examples.
+    probabilities : ndarray of float32 of shape (n_items, n_classes)
+        Zero for items without an answer.
+    confidence : ndarray of float32 of shape (n_items,)
+        Probability of the answer; 1 where somebody checked it.
+    foreign : ndarray of bool of shape (n_items,)
+        Items that look like none of the classes, or were said to be none.
+    shares : ndarray of shape (n_classes, 3)
+        Share of each class among the answered items: low, estimate and high of an interval of 95 %.
+    changed : ndarray of int64
+        Rows whose code is another than in the answers before.
+    """
+
+    version: int
+    classes: tuple[str, ...]
+    class_ids: NDArray[np.int32]
+    codes: NDArray[np.int32]
+    probabilities: NDArray[np.float32]
+    confidence: NDArray[np.float32]
+    foreign: NDArray[np.bool_]
+    shares: Array
+    changed: Rows
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """Class name of each answer, "" where there is none."""
+        return self._named(self.codes)
+
+    @cached_property
+    def runners_up(self) -> list[str]:
+        """Name of the second most probable class of each item, "" where there is none."""
+        if len(self.classes) < 2:
+            return [""] * len(self.codes)
+        second = np.argsort(-self.probabilities, axis=1, kind="stable")[:, 1]
+        return self._named(np.where(self.codes >= 0, self.class_ids[second], UNKNOWN))
+
+    def _named(self, codes: NDArray[np.int32]) -> list[str]:
+        names = dict(zip(self.class_ids.tolist(), self.classes, strict=True)) | {UNKNOWN: ""}
+        return [names.get(code, "") for code in codes.tolist()]
+
+
+def examples_of(state: State, rows: Rows) -> tuple[NDArray[np.int32], Rows]:
+    """Ids (n_classes,) of the classes with a checked example among ``rows``, and each row's index among them.
+
+    Labels accepted in bulk are answers, not examples: to learn from them would make their errors certain.
+    """
+    given = np.where(state.checked[rows], state.given[rows], UNKNOWN)
+    ids = np.array([known.id for known in state.classes if (given == known.id).any()], dtype=np.int32)
+    place = {code: index for index, code in enumerate(ids.tolist())}
+    return ids, np.array([place.get(code, UNKNOWN) for code in given.tolist()], dtype=np.int64)
+
+
+def make_answers(
+    state: State, rows: Rows, ids: NDArray[np.int32], probabilities: Array, foreign: NDArray[np.bool_]
+) -> SessionAnswers:
+    """Answers for all items from the ``probabilities`` (n_ready, n_classes) and foreignness (n_ready,) of ``rows``.
+
+    With fewer than two classes there are no probabilities, (n_ready, 0) or (n_ready, 1), and nothing is answered but
+    what was given.
+    """
+    given, names = state.given, {known.id: known.name for known in state.classes}
+    codes = np.full(state.n_items, UNKNOWN, dtype=np.int32)
+    spread = np.zeros((state.n_items, len(ids)), dtype=np.float32)
+    if len(ids) >= 2:
+        spread[rows] = probabilities
+        codes[rows] = ids[probabilities.argmax(axis=1)]
+    said = given >= 0
+    codes = np.where(said, given, np.where(given == NONE, np.int32(UNKNOWN), codes))
+    spread[given == NONE] = 0.0
+    place = np.searchsorted(ids, codes) if len(ids) else np.zeros(len(codes), dtype=np.int64)
+    answered = np.isin(codes, ids)
+    own = spread[np.flatnonzero(answered), place[answered]]
+    confidence = np.zeros(state.n_items, dtype=np.float32)
+    confidence[answered] = own
+    confidence[state.checked] = 1.0
+    outside = given == NONE
+    outside[rows] |= foreign & ~said[rows]
+    return SessionAnswers(
+        version=state.version,
+        classes=tuple(names[code] for code in ids.tolist()),
+        class_ids=ids,
+        codes=codes,
+        probabilities=spread,
+        confidence=confidence,
+        foreign=outside,
+        shares=class_shares(spread[codes >= 0]),
+        changed=np.empty(0, dtype=np.int64),
+    )
+
+
+def class_shares(probabilities: NDArray[np.floating]) -> Array:
+    """Low, estimate and high (n_classes, 3) of the share of each class among items of these ``probabilities``.
+
+    The number of items of a class is a sum of independent yes or no, of variance Σ p (1 − p).
+    """
+    n_items = max(len(probabilities), 1)
+    wide = probabilities.astype(np.float64)
+    estimate = wide.sum(axis=0) / n_items
+    error = 1.96 * np.sqrt((wide * (1.0 - wide)).sum(axis=0)) / n_items
+    return np.stack((np.maximum(estimate - error, 0.0), estimate, np.minimum(estimate + error, 1.0)), axis=1)

@@ -1,0 +1,364 @@
+from __future__ import annotations
+
+import stat
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from marginshot.labelling import Session
+from marginshot.labelling.embed import embed_batches
+from marginshot.labelling.tables import read_table, write_table
+
+
+@pytest.fixture(autouse=True)
+def own_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "sessions"
+    monkeypatch.setenv("MARGINSHOT_SESSIONS", str(folder))
+    return folder
+
+
+@pytest.fixture
+def clusters() -> tuple[np.ndarray, np.ndarray]:
+    """90 rows in 3 clusters; the cluster of each."""
+    rng = np.random.default_rng(0)
+    truth = np.arange(90) % 3
+    return rng.normal(0, 0.3, (90, 8)) + 2 * np.eye(8)[truth], truth
+
+
+@pytest.fixture
+def session(clusters) -> Session:
+    opened = Session.from_embeddings(clusters[0])
+    opened.label({0: "a", 1: "b", 2: "c"})
+    return opened
+
+
+def test_answers_follow_what_is_said(session, clusters):
+    answers = session.answers
+    assert answers.classes == ("a", "b", "c")
+    assert answers.labels == ["abc"[code] for code in clusters[1]]
+    assert answers.version == session.state.version == 1
+    assert answers.confidence[:3].tolist() == [1, 1, 1]
+    np.testing.assert_allclose(answers.probabilities.sum(axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(answers.shares[:, 1].sum(), 1, rtol=1e-5)
+    assert len(answers.changed) == 90
+    assert set(answers.runners_up) <= {"a", "b", "c"}
+    assert session.answers is answers
+    session.label([3, 6], "b")
+    assert {3, 6} <= set(session.answers.changed.tolist())
+
+
+def test_nothing_is_answered_before_two_classes_have_an_example(clusters):
+    session = Session.from_embeddings(clusters[0])
+    assert (session.answers.codes == -1).all()
+    session.label(["row 1"], "a")
+    session.add_class("b")
+    assert session.answers.labels == ["a", *[""] * 89]
+    assert len(session.next(7)) == 7
+    for asked in (session.labelling, session.expected_accuracy):
+        with pytest.raises(ValueError, match="label examples of at least two classes"):
+            asked()
+    with pytest.raises(ValueError, match=r"'row 2' has no answer to confirm yet"):
+        session.confirm([1])
+
+
+def test_classes_keep_their_order_of_creation(clusters):
+    session = Session.from_embeddings(clusters[0])
+    session.label({2: "zebra", 0: "ant", 1: "newt"})
+    assert session.answers.classes == ("zebra", "ant", "newt")
+    assert session.answers.labels[:3] == ["ant", "newt", "zebra"]
+
+
+def test_none_of_these_has_no_answer(session):
+    session.none_of_these([10])
+    answers = session.answers
+    assert answers.codes[10] == -1
+    assert answers.foreign[10]
+    assert answers.labels[10] == ""
+    labelling = session.labelling()
+    assert labelling.labels[10] == ""
+    assert "" not in labelling.labels[:10]
+
+
+def test_acts_on_answers(session, clusters):
+    n_sure, n_wrong = session.preview_accept(0.5)
+    assert n_sure > 60
+    assert 0 <= n_wrong < n_sure / 2
+    session.confirm([4])
+    session.accept(0.5)
+    assert session.state.can_undo.startswith(f"accept {n_sure - 1} items ")
+    assert session.state.checked.sum() == 4
+    assert (session.state.given >= 0).sum() >= n_sure
+    # What was accepted in bulk is no example, so it is no surer than before.
+    assert session.answers.confidence.mean() < 1
+    session.undo()
+    assert session.state.given[4] == clusters[1][4]
+    with pytest.raises(ValueError, match="lies between 0 and 1; got 95"):
+        session.accept(95)
+    with pytest.raises(ValueError, match="No unlabelled item has an answer of probability 1 or more"):
+        session.accept(1.0)
+
+
+def test_worklist_reaches_its_target(session):
+    now = session.expected_accuracy()
+    assert now.low <= now.value <= now.high
+    target = 1 - (1 - now.value) / 2
+    worklist = session.worklist(target)
+    assert worklist.expected[-1] >= target > now.value
+    assert (np.diff(worklist.expected) >= 0).all()
+    assert not session.state.checked[worklist.rows].any()
+    assert not len(session.worklist(now.value / 2).rows)
+    assert session.worklist(1.0).expected[-1] == pytest.approx(1.0)
+
+
+def test_audit_stays_until_it_is_finished(tmp_path, clusters):
+    X, truth = clusters
+    with Session.from_embeddings(X, log=tmp_path / "log.sqlite") as session:
+        session.label({0: "a", 1: "b", 2: "c"})
+        rows = session.audit(10)
+        assert len(set(rows.tolist())) == 10
+        assert session.audit_result() is None
+    with Session.from_embeddings(X, log=tmp_path / "log.sqlite") as session:
+        assert session.audit(10).tolist() == rows.tolist()
+        session.none_of_these(rows[:1])
+        session.label({int(row): "abc"[truth[row]] for row in rows[1:]})
+        found = session.audit_result()
+        # 13 of 90 are checked, nine of ten drawn were right: 1 - 77/90 * 1/10.
+        assert found.value == pytest.approx(1 - 77 / 900)
+        assert found.low < found.value < found.high
+        session.merge("c", "b")
+        assert session.audit_result().value == pytest.approx(found.value)
+        assert set(session.audit(10).tolist()).isdisjoint(rows.tolist())
+
+
+def test_nearest_examples_groups_map_and_curve(session, clusters):
+    nearest = session.nearest_examples("row 4", 2)
+    assert nearest[0][:2] == (0, "a")
+    assert nearest[0][2] > nearest[1][2]
+    assert session.map.shape == (90, 2)
+    assert session.map is session.map
+    session.none_of_these(range(5, 90, 3))
+    groups = session.groups_of_none()
+    assert set(np.concatenate([group.rows for group in groups]).tolist()) <= set(range(90))
+    assert set(groups[0].typical.tolist()) <= set(groups[0].rows.tolist())
+    assert session.curve[-1][0] == 32
+
+
+def test_history_tells_undo_too(session):
+    session.label([5], "a")
+    session.undo()
+    session.rename("c", "sea")
+    assert [entry.words for entry in session.history(5)] == ['label 1 item "a"', 'undo: label 1 item "a"']
+    assert session.history(5)[1].version == 3
+    assert session.history(7) == []
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda s: s.label({"row 999": "a"}), "no item 'row 999'; items have names such as 'row 1'"),
+        (lambda s: s.label({90: "a"}), "Rows count from 0 to 89; got 90"),
+        (lambda s: s.label({-1: "a"}), "Rows count from 0 to 89; got -1"),
+        (lambda s: s.label({True: "a"}), "by its name or its row number; got True"),
+        (lambda s: s.label("row 1", "a"), "Give a list of items; got 'row 1'"),
+        (lambda s: s.label([1]), "Give the class of the items"),
+        (lambda s: s.label({1: "a"}, "b"), "either a mapping"),
+        (lambda s: s.label({}), "No items were given"),
+        (lambda s: s.clear([]), "No items were given"),
+        (lambda s: s.label({1: 7}), "name of a class is text; got 7 for 'row 2'"),
+        (lambda s: s.label({1: "  "}), "A class needs a name"),
+        (lambda s: s.label({1: "A"}), "have one name but for case"),
+        (lambda s: s.label({1: "x\u202ey"}), "control characters"),
+        (lambda s: s.label({1: "-1"}), "cannot be called '-1'"),
+        (lambda s: s.label({1: "x" * 2000}), "is not the name of a class"),
+        (lambda s: s.add_class("a"), "There is a class 'a' already"),
+        (lambda s: s.rename("a", "b"), "merge 'a' into it instead"),
+        (lambda s: s.rename("q", "b"), "no class 'q'; there is 'a', 'b', 'c'"),
+        (lambda s: s.merge("a", "a"), "cannot be merged into itself"),
+        (lambda s: s.delete_class("q"), "no class 'q'"),
+        (lambda s: s.redo(), "nothing to redo"),
+        (lambda s: s.worklist(2), "between 0 and 1; got 2"),
+        (lambda s: s.audit(0), "at least one item; got 0"),
+    ],
+)
+def test_errors_change_nothing(session, act, message):
+    before = session.state
+    with pytest.raises(ValueError, match=message):
+        act(session)
+    assert session.state is before
+
+
+def test_renaming_to_another_case_of_itself(session):
+    session.rename("a", "A")
+    assert [known.name for known in session.state.classes] == ["A", "b", "c"]
+
+
+def test_repeated_names_are_told_by_row():
+    session = Session.from_embeddings(np.eye(3), items=["x", "x", "y"])
+    with pytest.raises(ValueError, match="2 items are called 'x'; give their row numbers, such as 0"):
+        session.label({"x": "a"})
+    session.label({1: "a"})
+    assert session.state.given.tolist() == [-1, 0, -1]
+
+
+def test_threads_act_while_another_solves(session):
+    errors: list[BaseException] = []
+
+    def act(first: int) -> None:
+        try:
+            for row in range(first, 90, 4):
+                session.label([row], f"class {row % 3}")
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=act, args=(first,)) for first in range(4)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        assert session.solve().version <= session.state.version
+    assert not errors
+    assert session.state.version == 91
+    assert session.answers.version == 91
+    assert (session.state.given >= 0).all()
+
+
+def test_undo_and_redo_survive_a_restart(tmp_path, clusters):
+    log = tmp_path / "log.sqlite"
+    with Session.from_embeddings(clusters[0], log=log) as session:
+        session.label([0, 3], "a")
+        session.label([1], "b")
+        session.undo()
+    with Session.from_embeddings(clusters[0], log=log) as session:
+        assert session.state.can_redo == 'label 1 item "b"'
+        session.redo()
+        assert session.state.given[[0, 1, 3]].tolist() == [0, 1, 0]
+        session.undo()
+        session.undo()
+        assert (session.state.given == -1).all()
+        assert session.state.version == 6
+        assert session.save() == str(log)
+    with pytest.raises(ValueError, match="The session is closed; open it again"):
+        session.label([0], "a")
+
+
+def test_two_processes_hear_each_other(tmp_path, clusters):
+    first = Session.from_embeddings(clusters[0], log=tmp_path / "log.sqlite")
+    second = Session.from_embeddings(clusters[0], log=tmp_path / "log.sqlite")
+    first.label({0: "a"})
+    assert second.label({1: "b"}) == 2
+    assert second.state.given[:2].tolist() == [0, 1]
+    assert first.answers.labels[:3] == second.answers.labels[:3]
+    first.undo()
+    assert second.refresh().given[:2].tolist() == [0, -1]
+
+
+def test_a_newer_or_damaged_log_is_refused(tmp_path):
+    import sqlite3
+
+    path = tmp_path / "log.sqlite"
+    Session.from_embeddings(np.eye(3), log=path).close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(ValueError, match=r"newer marginshot \(format 99, this one reads 1\)"):
+        Session.from_embeddings(np.eye(3), log=path)
+    path.write_bytes(b"not a database at all" * 100)
+    with pytest.raises(ValueError, match=r"cannot be read .* Move it away"):
+        Session.from_embeddings(np.eye(3), log=path)
+
+
+@pytest.mark.usefixtures("encoded")
+def test_a_folder_is_opened_and_opened_again(workplace, own_sessions, draw_picture):
+    with Session.open("photos") as session:
+        assert session.kind == "picture"
+        assert session.n_items == 24
+        assert session.ready.all()
+        assert session.encoding.phase == ""
+        # The only sub-folder tells no class.
+        assert session.state.version == 0
+        session.label({"red-2.png": "red", "blue-2.png": "blue", "trip/day one/green-3.png": "green"})
+        answers = dict(zip(session.items, session.answers.labels, strict=True))
+    assert all(label == Path(item).name.partition("-")[0] for item, label in answers.items())
+    (log,) = own_sessions.glob("*.sqlite")
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    assert stat.S_IMODE(own_sessions.stat().st_mode) == 0o700
+    (workplace / "photos" / "red-2.png").unlink()
+    draw_picture(workplace / "photos" / "aaa.png", "red", 7)
+    with Session.open(workplace / "photos") as session:
+        assert session.missing == ("red-2.png",)
+        assert session.n_items == 24
+        named = {session.items[row]: code for row, code in enumerate(session.state.given) if code >= 0}
+        assert named == {"blue-2.png": 1, "trip/day one/green-3.png": 2}
+        assert session.label({"aaa.png": "red"}) == 2
+
+
+@pytest.mark.usefixtures("encoded")
+def test_labels_in_the_source_are_the_first_thing_said(workplace, tmp_path):
+    write_table(
+        {"body": ["late train", "late bus", "sweet cake", "sweet pie"], "label": ["go", "", "eat", ""]},
+        tmp_path / "t.csv",
+    )
+    with Session.open(tmp_path / "t.csv", text="body", classes=["sleep"]) as session:
+        assert session.state.version == 2
+        assert session.answers.labels == ["go", "go", "eat", "eat"]
+        assert [known.name for known in session.state.classes] == ["go", "eat", "sleep"]
+        session.undo()
+        session.undo()
+    with Session.open(tmp_path / "t.csv", text="body") as session:
+        assert session.state.classes == ()
+        session.redo()
+        written = session.labelling().write(tmp_path / "out.csv", gallery=False)
+    assert written.files[0] == tmp_path / "out.csv"
+    assert read_table(tmp_path / "out.csv").column("label") == ["go", "go", "eat", "eat"]
+    with Session.open("photos", examples="examples") as session:
+        assert session.state.can_undo == 'take from the source 6 items "blue", "green", "red"'
+
+
+@pytest.mark.usefixtures("encoded")
+def test_texts_are_known_by_what_they_say(tmp_path):
+    table = tmp_path / "t.csv"
+    write_table({"body": ["a b", "c d", "c d", "e f"]}, table)
+    with Session.open(table, text="body") as session:
+        session.label({0: "first", 2: "second copy"})
+    write_table({"body": ["new", "c d", "e f", "c d"]}, table)
+    with Session.open(table, text="body") as session:
+        assert session.state.given.tolist() == [-1, -1, -1, 1]
+        (missing,) = session.missing
+        assert missing.endswith(" a b")
+
+
+def test_encoding_goes_on_behind(workplace, encoded, monkeypatch):
+    hold = threading.Event()
+
+    def slowly(*args):
+        for number, batch in enumerate(embed_batches(*args)):
+            yield batch
+            if number == 1:
+                hold.wait(10)
+
+    monkeypatch.setattr("marginshot.labelling.embed.BATCH_SIZE", 8)
+    monkeypatch.setattr("marginshot.labelling.encoding.embed_batches", slowly)
+    (workplace / "photos" / "broken.png").write_bytes(b"no picture")
+    with Session.open("photos", background=True) as session:
+        assert session.label({"red-2.png": "red", "blue-2.png": "blue"}) == 1
+        assert session.next(3).shape[0] <= 3
+        hold.set()
+        session._encoding.wait()
+        assert session.encoding.phase == ""
+        assert session.ready.sum() == 24
+        assert list(session.problems) == ["broken.png"]
+        assert session.answers.labels[session.items.index("broken.png")] == ""
+        assert "" not in [label for label, ready in zip(session.answers.labels, session.ready, strict=True) if ready]
+
+
+def test_an_encoder_that_fails_behind_is_told(workplace, encoded, monkeypatch):
+    def fail(self):
+        raise ValueError("The model could not be loaded.")
+
+    monkeypatch.setattr("marginshot.labelling.encoders.PictureEncoder.load", fail)
+    with Session.open("photos", background=True) as session:
+        session._encoding.wait()
+        assert session.encoding.phase == ""
+        with pytest.raises(ValueError, match="The model could not be loaded"):
+            session.solve()
