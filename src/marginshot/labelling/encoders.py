@@ -62,6 +62,11 @@ def make_encoder(kind: Kind, name: str | None = None, device: str = "auto") -> I
     return None
 
 
+def text_side(encoder: ItemEncoder) -> ItemEncoder | None:
+    """What turns texts into embeddings beside those of ``encoder``; None where nothing does."""
+    return encoder if isinstance(encoder, TextEncoder) else None
+
+
 class PictureEncoder:
     """Pictures from files through a network of ``marginshot.vision``.
 
