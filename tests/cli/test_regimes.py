@@ -174,8 +174,25 @@ def test_killed_and_resumed(cli, features, tmp_path):
     assert len(table.results) == 4
 
 
+MARKER = """
+from pathlib import Path
+from marginshot.methods.base import register
+from marginshot.methods.simpleshot import SimpleShot
+
+@register
+class Marker(SimpleShot):
+    name = "marker"
+
+    def predict_scores(self, *task):
+        Path("started").touch()
+        return super().predict_scores(*task)
+"""
+
+
 def test_ctrl_c_inside_a_cell(features, tmp_path):
-    arguments = ["regimes", features, *METHODS, "--interval", "0.01", "--max-tasks", "1000000", "--query", "5"]
+    (tmp_path / "marker.py").write_text(MARKER)
+    arguments = ["regimes", features, "--interval", "0.01", "--max-tasks", "1000000", "--query", "5"]
+    arguments += ["--plugin", "marker.py", "--methods", "simpleshot,marker", "--of", "simpleshot"]
     process = subprocess.Popen(
         [sys.executable, "-m", "marginshot", *arguments, "--way", "2", "--budget", "100000", "-j", "2"],
         cwd=tmp_path,
@@ -185,9 +202,8 @@ def test_ctrl_c_inside_a_cell(features, tmp_path):
         start_new_session=True,
     )
     deadline = time.monotonic() + 90
-    while not (tmp_path / "regimes").exists() and time.monotonic() < deadline and process.poll() is None:
-        time.sleep(0.05)
-    time.sleep(1.0)
+    while not (tmp_path / "started").exists() and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
