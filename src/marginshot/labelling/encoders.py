@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from marginshot.vision.picture_encoder import LoadedPictureEncoder
 
 PICTURE_ENCODER = "efficientnet-lite0"
+PIXELS = "pixels"
 TEXT_ENCODER = "minilm"
 
 # Characters. Models read up to 8,192 word pieces; splitting a text of 30 MB into them would take minutes.
 _LONGEST_TEXT = 100_000
+
+_PIXELS = 16  # a side
 
 
 class ItemEncoder(Protocol):
@@ -55,6 +58,8 @@ class ItemEncoder(Protocol):
 
 def make_encoder(kind: Kind, name: str | None = None, device: str = "auto") -> ItemEncoder | None:
     """The encoder of that ``name``, or the usual one, for what is to be labelled; None for embeddings."""
+    if kind == "picture" and name == PIXELS:
+        return PixelEncoder()
     if kind == "picture":
         return PictureEncoder(name or PICTURE_ENCODER, device)
     if kind == "text":
@@ -114,6 +119,30 @@ class PictureEncoder:
         if self._loaded is None:
             raise RuntimeError("load() comes before prepare() and encode().")
         return self._loaded
+
+
+class PixelEncoder:
+    """Pictures as grey values at 16 x 16 pixels: no torch; for digits, glyphs, icons and drawings."""
+
+    name = PIXELS
+    identity = "pixels 1"
+
+    def content_key(self, content: Path) -> str:
+        """Hash of the file."""
+        return file_digest(content)
+
+    def load(self) -> None:
+        """There is nothing to load."""
+
+    def prepare(self, content: Path) -> NDArray[np.float32]:
+        """Grey values of one picture, (256,), of standard deviation 1: light on dark is as good as bright on dim."""
+        grey = read_picture(content).convert("L").resize((_PIXELS, _PIXELS))
+        values = np.asarray(grey, dtype=np.float32).ravel()
+        return (values - values.mean()) / max(float(values.std()), 1.0)
+
+    def encode(self, prepared: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+        """Prepared pictures -> (n, 256)."""
+        return np.stack(prepared)
 
 
 class TextEncoder:
