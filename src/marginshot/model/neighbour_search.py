@@ -25,7 +25,7 @@ from marginshot.data.rows import ArrayRows
 Array = NDArray[np.floating]
 Indices = NDArray[np.int64]
 
-#: Rows up to which all pairs are compared; measured in `docs/scaling.md`.
+#: Rows up to which all pairs are compared; measured in `docs/guides/scale.md`.
 LARGEST_EXACT = 50_000
 #: What brings the search among more.
 INSTALL = "pip install 'marginshot[large]'"

@@ -86,5 +86,5 @@ def _open_published(name: str, data: Path, split: str) -> ImageSet:
         return images_in_folders(data, {cls: folders[cls] for cls in classes if cls in folders}, str(data))
     raise DatasetMismatchError(
         f"{data} holds no layout of {name} for the {split} split: no class folders like {classes[0]}, no CSV lists, "
-        "no published archive; docs/datasets.md lists the layouts."
+        "no published archive; docs/guides/datasets.md lists the layouts."
     )
