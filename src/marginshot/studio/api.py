@@ -1,0 +1,223 @@
+"""The addresses of the studio, and what each answers."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import threading
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from marginshot.data.pictures import UnreadablePictureError
+from marginshot.labelling.store import Store
+from marginshot.studio import views
+from marginshot.studio.acts import act
+from marginshot.studio.exports import Wish, export
+from marginshot.studio.inputs import path_row, query_integer, query_rows, query_share, query_text, read_body
+from marginshot.studio.thumbnails import Thumbnails
+from marginshot.studio.worker import Worker
+
+if TYPE_CHECKING:
+    from marginshot.labelling import Session
+
+_STATIC = Path(__file__).parent / "static"
+_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
+
+_MOST_LISTED = 500  # items named at once
+_MOST_FOUND = 5_000  # rows of a search, and of what to label next
+_FOR_A_DAY = "private, max-age=86400, immutable"
+_ASK_AGAIN = "private, no-cache"  # kept, but asked about before it is shown
+
+
+class Studio:
+    """The endpoints on one session. Those that may take long run in threads; acts and exports run one at a time.
+
+    Parameters
+    ----------
+    session : Session
+        What is labelled; stays open.
+    store : Store
+        Knows which outputs are ours; thumbnails are kept beside it.
+    source : sequence of str
+        Source and options as words of a command line, for the command that repeats an export.
+    """
+
+    def __init__(self, session: Session, store: Store, source: Sequence[str] = ()) -> None:
+        self.session = session
+        self.store = store
+        self.source = source
+        self.worker = Worker(session)
+        self.thumbnails = Thumbnails(store.path.parent)
+        self.run = secrets.token_hex(8)  # rows of another run are other pictures, at the same address
+        self._acting, self._exporting = threading.Lock(), threading.Lock()
+        self._drawing = ThreadPoolExecutor(1, "marginshot-map")
+        self._map: tuple[int, Future[bytes]] | None = None
+        self._static = {path.name: path.read_bytes() for path in _STATIC.iterdir() if path.suffix in _TYPES}
+
+    @asynccontextmanager
+    async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        """Between the start of the server and its end."""
+        self.worker.start()
+        yield
+        await run_in_threadpool(self.worker.stop)
+        self._drawing.shutdown(wait=False, cancel_futures=True)
+
+    def routes(self) -> list[Route]:
+        """Addresses and endpoints."""
+        reading = {
+            "/": self.page,
+            "/static/{name}": self.page,
+            "/api/project": self.project,
+            "/api/answers": self.answers,
+            "/api/items": self.items,
+            "/api/item/{row}": self.item,
+            "/api/thumb/{row}": self.thumbnail,
+            "/api/picture/{row}": self.picture,
+            "/api/map": self.map,
+            "/api/next": self.next,
+            "/api/worklist": self.worklist,
+            "/api/groups": self.groups,
+            "/api/accept": self.accept,
+            "/api/search": self.search,
+            "/api/events": self.events,
+        }
+        writing = {"/api/act": self.act, "/api/export": self.export}
+        return [Route(path, endpoint, methods=["GET"]) for path, endpoint in reading.items()] + [
+            Route(path, endpoint, methods=["POST"]) for path, endpoint in writing.items()
+        ]
+
+    def page(self, request: Request) -> Response:
+        """The page, or one of the files it is made of, by name."""
+        name = request.path_params.get("name", "index.html")
+        if name not in self._static:
+            raise HTTPException(404, "There is no such file.")
+        content = self._static[name]
+        etag = hashlib.sha256(content).hexdigest()[:32]
+        return _unless_known(request, etag, _ASK_AGAIN) or _kept(content, _TYPES[Path(name).suffix], etag, _ASK_AGAIN)
+
+    def project(self, _: Request) -> Response:
+        """Everything but the items."""
+        return JSONResponse(views.project(self.session, self.worker.answered, self.run))
+
+    def answers(self, _: Request) -> Response:
+        """Typed arrays of all rows."""
+        answered = self.worker.answered
+        version = "0" if answered is None else str(answered.answers.version)
+        content = views.answers(self.session, answered)
+        return Response(content, media_type="application/octet-stream", headers={"X-Version": version})
+
+    def items(self, request: Request) -> Response:
+        """Names and beginnings of texts of some rows."""
+        return JSONResponse(views.items(self.session, query_rows(request, self.session.n_items, _MOST_LISTED)))
+
+    def item(self, request: Request) -> Response:
+        """Everything about one row."""
+        return JSONResponse(views.item(self.session, self.worker.answered, self._row(request)))
+
+    def thumbnail(self, request: Request) -> Response:
+        """One picture, small."""
+        return self._picture(request, small=True)
+
+    def picture(self, request: Request) -> Response:
+        """One picture, large."""
+        return self._picture(request, small=False)
+
+    def _picture(self, request: Request, *, small: bool) -> Response:
+        row = self._row(request)
+        if self.session.kind != "picture":
+            raise HTTPException(404, "This item is not a picture.")
+        path = Path(self.session.contents[row])
+        caching = _FOR_A_DAY if request.query_params.get("v") == self.run else _ASK_AGAIN
+        try:
+            etag = f"{self.thumbnails.digest(path)[:32]}-{'small' if small else 'large'}"
+            known = _unless_known(request, etag, caching)
+            if known is not None:
+                return known
+            content = self.thumbnails.thumbnail(path) if small else self.thumbnails.picture(path)
+        except (UnreadablePictureError, OSError):
+            raise HTTPException(404, "This picture cannot be read.") from None
+        return _kept(content, "image/webp", etag, caching)
+
+    def map(self, _: Request) -> Response:
+        """Points of all rows; 202 while they are computed."""
+        n_ready = int(self.session.ready.sum())
+        if self._map is None or (self._map[1].done() and self._map[0] != n_ready):
+            self._map = n_ready, self._drawing.submit(lambda: self.session.map.astype("<f4").tobytes())
+        points = self._map[1]
+        if not points.done():
+            return Response(status_code=202, headers={"Retry-After": "1"})
+        return Response(points.result(), media_type="application/octet-stream")
+
+    def next(self, request: Request) -> Response:
+        """What to label next."""
+        return JSONResponse(self.session.next(query_integer(request, "n", 40, _MOST_FOUND)).tolist())
+
+    def worklist(self, request: Request) -> Response:
+        """What to check to be right often enough."""
+        return JSONResponse(views.worklist(self.session, query_share(request, "target", 0.95)))
+
+    def groups(self, _: Request) -> Response:
+        """New classes that may be among what is none of the others."""
+        found = self.session.groups_of_none()
+        return JSONResponse([{"rows": group.rows.tolist(), "typical": group.typical.tolist()} for group in found])
+
+    def accept(self, request: Request) -> Response:
+        """How many items an acceptance would label, and how many of these wrongly."""
+        n_items, wrong = self.session.preview_accept(query_share(request, "at_least", 0.95))
+        return JSONResponse({"n_items": n_items, "wrong": wrong})
+
+    def search(self, request: Request) -> Response:
+        """Rows whose name or text holds something."""
+        return JSONResponse(views.search(self.session, query_text(request, "q"), _MOST_FOUND))
+
+    async def events(self, _: Request) -> Any:
+        """What happens, as it happens."""
+        return self.worker.newsroom.respond
+
+    async def act(self, request: Request) -> Response:
+        """Do something; answered once it is in the log."""
+        body = await read_body(request)
+        done = await run_in_threadpool(self._alone, self._acting, lambda: act(self.session, body, self._seen()))
+        self.worker.wake()
+        return JSONResponse(done)
+
+    async def export(self, request: Request) -> Response:
+        """Write the result to where the user typed."""
+        wish = Wish.read(await read_body(request))
+        written = await run_in_threadpool(
+            self._alone, self._exporting, lambda: export(self.session, wish, self.store, self.source)
+        )
+        return JSONResponse(written)
+
+    @staticmethod
+    def _alone(lock: threading.Lock, work: Any) -> Any:
+        with lock:
+            return work()
+
+    def _seen(self) -> int | None:
+        """Version of the answers that pages know."""
+        return None if self.worker.answered is None else self.worker.answered.answers.version
+
+    def _row(self, request: Request) -> int:
+        return path_row(request, self.session.n_items)
+
+
+def _unless_known(request: Request, etag: str, caching: str) -> Response | None:
+    """304 for a browser that has it."""
+    if request.headers.get("if-none-match") != f'"{etag}"':
+        return None
+    return Response(status_code=304, headers={"ETag": f'"{etag}"', "Cache-Control": caching})
+
+
+def _kept(content: bytes, media_type: str, etag: str, caching: str) -> Response:
+    return Response(content, media_type=media_type, headers={"ETag": f'"{etag}"', "Cache-Control": caching})

@@ -1,0 +1,104 @@
+"""Taking the result away: the writers and refusals of ``marginshot label``, and the command that repeats it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast, get_args
+
+from marginshot.labelling.outputs import Outputs
+from marginshot.labelling.requests import Action
+from marginshot.labelling.store import Store
+from marginshot.studio.inputs import Body
+
+if TYPE_CHECKING:
+    from marginshot.labelling import Session
+
+TABLE, FOLDERS, MODEL = "table", "folders", "model"
+TOOLS = ("label-studio", "fiftyone", "bulk")
+
+_MOST_PLANNED = 20  # pictures whose way is listed
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the user wants written, and where, as typed.
+
+    Parameters
+    ----------
+    what : str
+        ``table``, ``folders``, ``model`` or a tool.
+    path : Path
+        A file or a folder; a relative one starts where the studio was started.
+    transfer : {"copy", "move", "link"}
+        How pictures go into folders.
+    dry_run, force : bool
+        As in ``marginshot label``.
+    """
+
+    what: str
+    path: Path
+    transfer: Action = "copy"
+    dry_run: bool = False
+    force: bool = False
+
+    @classmethod
+    def read(cls, body: Body) -> Wish:
+        """What a request asks for."""
+        what, known = body.text("what"), (TABLE, FOLDERS, MODEL, *TOOLS)
+        if what not in known:
+            raise ValueError(f"what must be one of {', '.join(known)}; got {what!r}.")
+        transfer = body.text("transfer") if "transfer" in body else "copy"
+        if transfer not in get_args(Action):
+            raise ValueError(f"transfer must be one of {', '.join(get_args(Action))}; got {transfer!r}.")
+        typed = body.text("path")
+        if "\0" in typed:
+            raise ValueError("path holds a character that no file name can have.")
+        path = Path(typed).expanduser()
+        return cls(what, path, cast(Action, transfer), dry_run=body.flag("dry_run"), force=body.flag("force"))
+
+    def outputs(self, pictures: bool) -> Outputs:
+        """The files that fulfil it."""
+        if self.what == MODEL:
+            return Outputs(path=self.path.parent, pictures=True, labels=False, gallery=False, model=self.path)
+        return Outputs(
+            path=self.path,
+            pictures=pictures and self.what != TABLE,
+            transfer=self.transfer if self.what == FOLDERS else None,
+            gallery=False,
+            exports=(self.what,) if self.what in TOOLS else (),
+        )
+
+    def command(self, source: Sequence[str]) -> str:
+        """The line for a shell that does it again, without the page; ``source`` is what the studio was started with."""
+        if self.what == MODEL:
+            options = ["--out", f"{self.path}-labels.csv", "--save", str(self.path)]
+        else:
+            extra = {TABLE: [], FOLDERS: [f"--{self.transfer}"]}.get(self.what, ["--export", self.what])
+            options = ["--out", str(self.path), *extra]
+        return shlex.join(["marginshot", "label", *source, "--session", *options, "--no-gallery"])
+
+
+def export(session: Session, wish: Wish, store: Store, source: Sequence[str]) -> dict[str, Any]:
+    """Write it, or with ``dry_run`` only check and plan it; what the page shows of that."""
+    labelling = session.labelling()
+    outputs = wish.outputs(session.kind == "picture")
+    plan = list(outputs.plan(labelling).values())
+    if wish.dry_run:
+        outputs.check(labelling.request, store, force=wish.force)
+        outputs.check_classes(labelling.classes)
+        words = "Nothing was written."
+    else:
+        written = outputs.write(labelling, store, force=wish.force)
+        if written.placed is not None:
+            written.placed.check_complete()
+        words = f"Written to {wish.path.absolute()}."
+    return {
+        "files": [str(file) for file in outputs.files],
+        "n_pictures": len(plan),
+        "plan": [[str(step.source), str(step.target)] for step in plan[:_MOST_PLANNED]],
+        "words": words,
+        "command": wish.command(source),
+    }

@@ -1,0 +1,189 @@
+"""What the page shows, as JSON and typed arrays; read from a session, changing nothing."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginshot.studio.worker import Answered, encoding_of
+
+if TYPE_CHECKING:
+    from marginshot.labelling import Session
+
+UNKNOWN, NONE = -1, -2  # what a session gives a row without a label, and one said to be none of the classes
+UNANSWERED = 0xFFFF
+
+READY, CHECKED, ACCEPTED, SAID_NONE, FOREIGN, UNREADABLE = 1, 2, 4, 8, 16, 32
+
+_MOST_TOLD = 100  # problems and missing items that are listed
+_SHORT, _WHOLE = 400, 20_000  # characters of a text, in a list and alone
+_MOST_CLASSES = 10  # probabilities listed for an item
+
+
+def project(session: Session, answered: Answered | None, run: str) -> dict[str, Any]:
+    """Everything but the items: classes with their numbers, and how far the work is."""
+    state = session.state
+    source = Path("embeddings") if session.source is None else Path(session.source)
+    return {
+        "name": source.name,
+        "folder": str(source.resolve().with_name(f"{source.stem}-labelled")),
+        "kind": session.kind,
+        "run": run,
+        "n_items": session.n_items,
+        "version": state.version,
+        "answers_version": None if answered is None else answered.answers.version,
+        "encoding": encoding_of(session),
+        "classes": _classes(session, answered),
+        "can_undo": state.can_undo,
+        "can_redo": state.can_redo,
+        "n_labelled": int((state.given >= 0).sum()),
+        "n_none": int((state.given == NONE).sum()),
+        "n_unread": len(session.problems),
+        "problems": list(session.problems.items())[:_MOST_TOLD],
+        "missing": list(session.missing[:_MOST_TOLD]),
+        "expected": None if answered is None else answered.expected,
+        "audit": _audit(session),
+        "curve": session.curve,
+    }
+
+
+def _audit(session: Session) -> dict[str, Any] | None:
+    """The audit drawn last: its rows, how many are checked, and the accuracy that all finished ones give."""
+    state = session.state
+    if not state.audits:
+        return None
+    rows = state.audits[-1].slots[state.audits[-1].slots < session.n_items]
+    found = session.audit_result()
+    result = None if found is None else [found.value, found.low, found.high]
+    return {"rows": rows.tolist(), "done": int(state.checked[rows].sum()), "result": result}
+
+
+def _classes(session: Session, answered: Answered | None) -> list[dict[str, Any]]:
+    """Each class with its examples, items, share and expected accuracy."""
+    codes, confidence = current_answers(session, answered)
+    given = session.state.given
+    shares = {}
+    if answered is not None:
+        shares = dict(zip(answered.answers.class_ids.tolist(), answered.answers.shares.tolist(), strict=True))
+    listed = []
+    for known in session.state.classes:
+        members = codes == known.id
+        listed.append(
+            {
+                "id": known.id,
+                "name": known.name,
+                "description": list(known.description),
+                "examples": int((given == known.id).sum()),
+                "items": int(members.sum()),
+                "share": shares.get(known.id),
+                "accuracy": float(confidence[members].mean()) if members.any() else None,
+            }
+        )
+    return listed
+
+
+def current_answers(session: Session, answered: Answered | None) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Class id of each row, -1 where there is none, and its probability, both (n_items,).
+
+    What was said since the answers were computed goes before them: labels given, classes deleted.
+    """
+    state = session.state
+    codes = np.full(session.n_items, UNKNOWN, dtype=np.int64)
+    confidence = np.zeros(session.n_items)
+    if answered is not None:
+        known = np.isin(answered.answers.codes, [entry.id for entry in state.classes])
+        codes[known] = answered.answers.codes[known]
+        confidence[known] = answered.answers.confidence[known]
+    said = state.given != UNKNOWN
+    codes[said] = np.where(state.given[said] >= 0, state.given[said], UNKNOWN)
+    confidence[said] = state.given[said] >= 0
+    return codes, confidence
+
+
+def answers(session: Session, answered: Answered | None) -> bytes:
+    """The typed arrays of all rows, little endian: version, n_items; class ids, confidences, flags."""
+    state = session.state
+    codes, confidence = current_answers(session, answered)
+    if codes.max(initial=0) >= UNANSWERED:
+        raise ValueError(f"The page can show class numbers below {UNANSWERED:,}; start a new session.")
+    flags = np.where(session.ready, READY, 0)
+    flags[(state.given >= 0) & state.checked] |= CHECKED
+    flags[(state.given >= 0) & ~state.checked] |= ACCEPTED
+    flags[state.given == NONE] |= SAID_NONE
+    if answered is not None:
+        flags[answered.answers.foreign & (state.given == UNKNOWN)] |= FOREIGN
+    problems = session.problems
+    if problems:
+        flags[[name in problems for name in session.items]] |= UNREADABLE
+    header = struct.pack("<II", 0 if answered is None else answered.answers.version, session.n_items)
+    shown = np.where(codes == UNKNOWN, UNANSWERED, codes).astype("<u2")
+    return b"".join((header, shown.tobytes(), np.round(confidence * 255).astype("u1").tobytes(), flags.astype("u1").tobytes()))
+
+
+def items(session: Session, rows: Iterable[int]) -> list[dict[str, Any]]:
+    """Names, and beginnings of texts, of these rows."""
+    return [_named(session, row, _SHORT) for row in rows]
+
+
+def item(session: Session, answered: Answered | None, row: int) -> dict[str, Any]:
+    """Everything about one row: what it is, what was said of it, and why it is answered so."""
+    state = session.state
+    codes, confidence = current_answers(session, answered)
+    ids = {entry.name: entry.id for entry in state.classes}
+    probabilities: list[tuple[int, float]] = []
+    foreign = False
+    if answered is not None:
+        values = answered.answers.probabilities[row]
+        best = np.argsort(-values, kind="stable")[:_MOST_CLASSES]
+        probabilities = [(int(answered.answers.class_ids[place]), float(values[place])) for place in best]
+        foreign = bool(answered.answers.foreign[row])
+    near = session.nearest_examples(row) if session.ready[row] else []
+    return _named(session, row, _WHOLE) | {
+        "row": row,
+        "given": int(state.given[row]),
+        "checked": bool(state.checked[row]),
+        "code": int(codes[row]),
+        "confidence": float(confidence[row]),
+        "foreign": foreign,
+        "problem": session.problems.get(session.items[row]),
+        "probabilities": probabilities,
+        "nearest": [(int(other), ids.get(name), float(cosine)) for other, name, cosine in near],
+        "history": [
+            {"version": entry.version, "time": entry.time, "words": entry.words} for entry in session.history(row)
+        ],
+    }
+
+
+def search(session: Session, wanted: str, most: int) -> list[int]:
+    """Rows whose name or text holds ``wanted``, whatever the case, the first ``most`` of them."""
+    wanted = wanted.casefold()
+    found = []
+    for row, name in enumerate(session.items):
+        text = session.contents[row] if session.kind == "text" else ""
+        if wanted in name.casefold() or wanted in text.casefold():
+            found.append(row)
+            if len(found) == most:
+                break
+    return found
+
+
+def _named(session: Session, row: int, n_letters: int) -> dict[str, Any]:
+    name = {"name": session.items[row]}
+    return name | {"text": str(session.contents[row])[:n_letters]} if session.kind == "text" else name
+
+
+def worklist(session: Session, target: float) -> dict[str, Any]:
+    """Rows to check until ``target`` is reached, with the accuracy expected after each."""
+    found = session.worklist(target)
+    reached = found.expected[-1] if len(found.rows) else session.expected_accuracy().value
+    return {
+        "rows": found.rows.tolist(),
+        "expected": [round(float(value), 5) for value in found.expected],
+        "target": target,
+        "reached": bool(reached >= target),
+    }

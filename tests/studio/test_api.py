@@ -1,0 +1,139 @@
+"""What the page is told, and what it can do."""
+
+import struct
+
+import numpy as np
+import pytest
+
+
+def decode(content):
+    version, n_items = struct.unpack_from("<II", content)
+    codes = np.frombuffer(content, "<u2", n_items, 8)
+    confidence = np.frombuffer(content, "u1", n_items, 8 + 2 * n_items)
+    flags = np.frombuffer(content, "u1", n_items, 8 + 3 * n_items)
+    assert len(content) == 8 + 4 * n_items
+    return version, codes, confidence, flags
+
+
+def test_an_empty_session_is_told(client):
+    project = client.get("/api/project").json
+    assert (project["kind"], project["n_items"], project["version"]) == ("embedding", 60, 0)
+    assert project["classes"] == []
+    _, codes, _, flags = decode(client.get("/api/answers").content)
+    assert set(codes.tolist()) == {0xFFFF}
+    assert set(flags.tolist()) == {1}
+
+
+def test_a_label_is_acknowledged_and_all_items_answered(labelled):
+    project = labelled.get("/api/project").json
+    assert [(known["name"], known["examples"]) for known in project["classes"]] == [("ash", 2), ("oak", 1)]
+    assert sum(known["items"] for known in project["classes"]) == 60
+    ash, oak = (known["id"] for known in project["classes"])
+    answer = labelled.get("/api/answers")
+    version, codes, confidence, flags = decode(answer.content)
+    assert version == project["answers_version"] == int(answer.headers["X-Version"]) == 2
+    assert (codes[::3] == ash).all()
+    assert (codes[1::3] == oak).all()
+    assert flags[[0, 1, 3]].tolist() == [3, 3, 3]
+    assert confidence[[0, 1, 3]].tolist() == [255, 255, 255]
+    assert not flags[4] & 2
+
+
+def test_what_was_said_shows_before_it_is_answered(labelled, monkeypatch):
+    monkeypatch.setattr(labelled.studio.worker, "wake", lambda: None)
+    monkeypatch.setattr(labelled.studio.worker, "_is_due", lambda: False)
+    labelled.act("none", rows=[2])
+    version, codes, _, flags = decode(labelled.get("/api/answers").content)
+    assert (version, codes[2], flags[2] & 8) == (2, 0xFFFF, 8)
+
+
+def test_every_act_and_its_undoing(labelled):
+    ash, oak = (known["id"] for known in labelled.get("/api/project").json["classes"])
+    before = labelled.get("/api/project").json["version"]
+    done = [
+        labelled.act("label", rows=[6], class_id=ash),
+        labelled.act("confirm", rows=[4, 7]),
+        labelled.act("none", rows=[2]),
+        labelled.act("clear", rows=[2]),
+        labelled.act("accept", at_least=0.5),
+        labelled.act("add_class", name="yew"),
+        labelled.act("rename", class_id=oak, name="Oak"),
+        labelled.act("merge", class_id=oak, into=ash),
+        labelled.act("delete_class", class_id=ash),
+        labelled.act("undo"),
+        labelled.act("redo"),
+    ]
+    assert [one["version"] for one in done] == list(range(before + 1, before + 12))
+    assert done[1]["words"].startswith("confirm 2")
+    assert done[-2]["words"] == f"Undone: {done[-3]['words']}"
+    for _ in range(9):
+        labelled.act("undo")
+    project = labelled.get("/api/project").json
+    assert [(known["name"], known["examples"]) for known in project["classes"]] == [("ash", 2), ("oak", 1)]
+
+
+def test_items_are_named_by_number(client):
+    assert [item["name"] for item in client.get("/api/items?start=58&stop=100").json] == ["row 59", "row 60"]
+    assert [item["name"] for item in client.get("/api/items?rows=9,0,9").json] == ["row 10", "row 1", "row 10"]
+    assert client.get("/api/items?rows=60").status == 400
+    assert client.get("/api/items?start=0&stop=60").status == 200
+    assert client.get("/api/search?q=ROW%2059").json == [58]
+
+
+def test_an_item_tells_why(labelled):
+    item = labelled.get("/api/item/4").json
+    assert item["name"] == "row 5"
+    assert item["code"] == item["probabilities"][0][0]
+    assert item["nearest"][0][:2] == [1, item["code"]]
+    labelled.act("label", rows=[4], name="yew")
+    assert labelled.get("/api/item/4").json["history"][0]["words"] == 'label 1 item "yew"'
+
+
+def test_what_to_do_next_is_told(labelled):
+    assert len(labelled.get("/api/next?n=5").json) == 5
+    work = labelled.get("/api/worklist?target=0.999").json
+    assert len(work["rows"]) == len(work["expected"])
+    assert labelled.get("/api/accept?at_least=0.5").json["n_items"] > 10
+    assert isinstance(labelled.get("/api/groups").json, list)
+    rows = labelled.act("audit", n=5)["rows"]
+    audit = labelled.get("/api/project").json["audit"]
+    assert (audit["rows"], audit["result"]) == (rows, None)
+    labelled.act("confirm", rows=rows)
+    assert labelled.get("/api/project").json["audit"]["done"] == 5
+
+
+def test_the_map_comes_when_it_is_drawn(client):
+    while (answer := client.get("/api/map")).status == 202:
+        assert answer.headers["Retry-After"] == "1"
+    points = np.frombuffer(answer.content, "<f4").reshape(60, 2)
+    assert np.isfinite(points).all()
+
+
+def test_answers_are_announced_with_what_changed(labelled):
+    before = decode(labelled.get("/api/answers").content)[1]
+    told = labelled.wait_for_answers(labelled.act("label", rows=[2], name="yew")["version"])
+    after = decode(labelled.get("/api/answers").content)[1]
+    assert told["changed_rows"] == np.flatnonzero(before != after).tolist()
+    assert told["changed"] == len(told["changed_rows"]) > 10
+
+
+def test_an_act_on_what_was_not_seen_is_refused(labelled):
+    seen = labelled.get("/api/project").json
+    labelled.act("label", rows=[5], name="yew")
+    for body in (
+        {"action": "undo", "version": seen["version"]},
+        {"action": "confirm", "rows": [4], "answers_version": seen["answers_version"] - 1},
+        {"action": "label", "rows": [4], "class_id": 99},
+    ):
+        answer = labelled.post("/api/act", body)
+        assert answer.status == 409, body
+        assert answer.json["error"]
+    assert labelled.get("/api/project").json["version"] == seen["version"] + 1
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/api/thumb/0", "/api/picture/0", "/api/item/60", "/api/item/-1", "/static/../api.py", "/static/nothing.js", "/x"],
+)
+def test_what_is_not_there_is_not_found(client, path):
+    assert client.get(path).status == 404
