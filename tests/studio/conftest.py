@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 pytest.importorskip("starlette", reason="needs extra `studio`")
@@ -5,7 +6,9 @@ pytest.importorskip("uvicorn", reason="needs extra `studio`")
 
 from serving import rows_of_three_classes, running
 
+from marginshot.data.pictures import read_picture
 from marginshot.labelling import Session
+from marginshot.labelling.encoders import PictureEncoder
 
 
 @pytest.fixture
@@ -20,3 +23,20 @@ def labelled(client):
     client.act("label", rows=[0, 3], name="ash")
     client.wait_for_answers(client.act("label", rows=[1], name="oak")["version"])
     return client
+
+
+@pytest.fixture
+def photos(tmp_path, monkeypatch):
+    """A folder of 24 pictures, reddish and bluish ones, with an encoder that needs no network: the mean colour."""
+    image = pytest.importorskip("PIL.Image", reason="pictures need the extra vision")
+    monkeypatch.setattr(PictureEncoder, "load", lambda self: None)
+    monkeypatch.setattr(PictureEncoder, "prepare", lambda self, path: np.array(read_picture(path).resize((1, 1)))[0, 0])
+    monkeypatch.setattr(PictureEncoder, "encode", lambda self, prepared: np.stack(prepared).astype(np.float32))
+    monkeypatch.setenv("MARGINSHOT_SESSIONS", str(tmp_path / "sessions"))
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    for number in range(24):
+        colour = ((200, 40, 40), (40, 40, 200))[number % 2] + rng.integers(-30, 30, 3)
+        image.new("RGB", (400, 300), tuple(colour.tolist())).save(folder / f"{number:02d}.png")
+    return folder

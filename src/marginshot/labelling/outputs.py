@@ -109,6 +109,8 @@ class Outputs:
         Which of the two.
     transfer : {"copy", "move", "link"}, optional
         What to do with pictures: into the folder of their class, below ``path``.
+    labels : bool, default=True
+        Whether to write the table.
     gallery : bool, default=True
         Whether to write the page.
     suggestions : bool, default=False
@@ -128,6 +130,7 @@ class Outputs:
     path: Path
     pictures: bool
     transfer: Action | None = None
+    labels: bool = True
     gallery: bool = True
     suggestions: bool = False
     exports: Sequence[str] = ()
@@ -168,7 +171,7 @@ class Outputs:
     @property
     def files(self) -> list[Path]:
         """Every file that will be written, class folders aside."""
-        wanted = [self.table]
+        wanted = [self.table] if self.labels else []
         wanted += [self.beside("gallery.html")] if self.gallery else []
         wanted += [self.beside("suggestions.csv")] if self.suggestions else []
         for form in self.exports:
@@ -258,8 +261,9 @@ class Outputs:
         columns = labelling.columns()
         exported = moved(labelling, self.plan(labelling)) if self.transfer == "move" else labelling
         self.folder.mkdir(parents=True, exist_ok=True)
-        with _owned(store, self.table) as table:
-            write_table(columns if source is None else source.filled(columns), table)
+        if self.labels:
+            with _owned(store, self.table) as table:
+                write_table(columns if source is None else source.filled(columns), table)
         if self.suggestions:
             with _owned(store, self.beside("suggestions.csv")) as table:
                 write_table(labelling.suggestions(), table)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import threading
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import uvicorn
 
@@ -81,5 +83,19 @@ def serve(
     if browser:
         # Some browsers run until they are closed; connections made before the server runs wait in the socket.
         threading.Thread(target=webbrowser.open, args=(access.one_time_address(),), daemon=True).start()
-    with pillow_silenced():
+    with pillow_silenced(), _hangup_as_end():
         StudioServer(studio, access).run(sockets=[listener])
+
+
+@contextmanager
+def _hangup_as_end() -> Iterator[None]:
+    """Let a closed terminal end the server as SIGTERM does, which uvicorn sees to; under ``nohup`` it is ignored."""
+    number = getattr(signal, "SIGHUP", None)
+    if number is None or signal.getsignal(number) is signal.SIG_IGN:
+        yield
+        return
+    before = signal.signal(number, lambda *_: signal.raise_signal(signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(number, before)

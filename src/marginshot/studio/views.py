@@ -122,7 +122,9 @@ def answers(session: Session, answered: Answered | None) -> bytes:
         flags[[name in problems for name in session.items]] |= UNREADABLE
     header = struct.pack("<II", 0 if answered is None else answered.answers.version, session.n_items)
     shown = np.where(codes == UNKNOWN, UNANSWERED, codes).astype("<u2")
-    return b"".join((header, shown.tobytes(), np.round(confidence * 255).astype("u1").tobytes(), flags.astype("u1").tobytes()))
+    return b"".join(
+        (header, shown.tobytes(), np.round(confidence * 255).astype("u1").tobytes(), flags.astype("u1").tobytes())
+    )
 
 
 def items(session: Session, rows: Iterable[int]) -> list[dict[str, Any]]:

@@ -1,0 +1,115 @@
+"""`marginshot studio`, as a process: one line to start, nothing lost however it ends."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+from serving import Client, rows_of_three_classes, running
+from typer.testing import CliRunner
+
+from marginshot.cli.app import app
+from marginshot.labelling import Session
+from marginshot.studio.access import Access
+from marginshot.studio.server import USUAL_PORT, listen
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals")
+
+
+@pytest.fixture
+def source(tmp_path, monkeypatch):
+    monkeypatch.setenv("MARGINSHOT_SESSIONS", str(tmp_path / "sessions"))
+    monkeypatch.setenv("MARGINSHOT_CACHE", str(tmp_path / "cache"))
+    np.savez(tmp_path / "rows.npz", X=rows_of_three_classes())
+    return tmp_path / "rows.npz"
+
+
+@contextmanager
+def studio(source, *options):
+    """A client of the command, and its process."""
+    words = [sys.executable, "-m", "marginshot", "studio", str(source), "--no-browser", "--port", "0", *options]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            address = urlsplit(process.stdout.readline().strip())
+            client = Client(Access(host="127.0.0.1", port=address.port, token=address.query.removeprefix("token=")))
+            yield client.sign_in(), process
+        finally:
+            process.kill()
+
+
+def test_it_goes_on_where_one_was_after_a_kill(source):
+    with studio(source) as (client, process):
+        client.act("label", rows=[0], name="ash")
+        client.act("label", rows=[1], name="oak")
+        client.act("label", rows=[2], name="yew")
+        process.send_signal(signal.SIGKILL)
+        process.wait(20)
+    with studio(source) as (client, process):
+        project = client.get("/api/project").json
+        assert [known["name"] for known in project["classes"]] == ["ash", "oak", "yew"]
+        client.act("undo")
+        stream = client.events()
+        next(stream)
+        process.send_signal(signal.SIGTERM)  # while a page listens
+        output, errors = process.communicate(timeout=20)
+        client.streams[0].close()
+    assert process.returncode == 0
+    assert "Stopped." in errors
+    assert "Traceback" not in errors
+    assert client.access.token not in output + errors
+    with Session.open(source) as session:
+        assert [known.name for known in session.state.classes] == ["ash", "oak"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_it_ends_cleanly(source, number):
+    with studio(source) as (client, process):
+        assert client.get("/api/project").status == 200
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert "Traceback" not in errors
+
+
+def test_two_processes_on_one_source_keep_both_works(source, tmp_path):
+    first, second = (Session.open(source, cache=tmp_path / "cache") for _ in range(2))
+    with running(first, tmp_path / "cache") as one, running(second, tmp_path / "cache") as two:
+        stream = two.events()
+        one.act("label", rows=[0, 3], name="ash")
+        assert any(kind == "state" and content["version"] == 1 for kind, content in stream)
+        two.act("label", rows=[1], name="oak")
+        one.act("label", rows=[2], name="yew")
+        one.act("none", rows=[5])
+        two.wait_for_answers(4)
+        told = [client.get("/api/project").json for client in (one, two)]
+    for project in told:
+        assert [(known["name"], known["examples"]) for known in project["classes"]] == [
+            ("ash", 2),
+            ("oak", 1),
+            ("yew", 1),
+        ]
+        assert (project["version"], project["n_none"]) == (4, 1)
+
+
+def test_a_port_that_is_taken_is_told_or_passed_over(source):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = CliRunner().invoke(app, ["studio", str(source), "--port", str(taken.getsockname()[1])])
+        assert "Give another --port" in str(done.exception)
+    with listen("127.0.0.1", None) as first, listen("127.0.0.1", None) as second:
+        ports = {first.getsockname()[1], second.getsockname()[1]}
+    assert len(ports) == 2
+    assert min(ports) >= USUAL_PORT
+
+
+def test_only_other_hosts_are_warned_about():
+    assert [Access(host=host, port=1).is_private for host in ("127.0.0.1", "localhost", "::1")] == [True] * 3
+    assert [Access(host=host, port=1).is_private for host in ("0.0.0.0", "::", "192.168.0.2", "mine")] == [False] * 4
+
+
+def test_help_shows_an_example():
+    assert "marginshot studio photos/" in CliRunner().invoke(app, ["studio", "--help"]).output

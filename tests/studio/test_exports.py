@@ -1,0 +1,80 @@
+"""The result leaves as `marginshot label` would write it: checked first, nothing replaced that is not ours."""
+
+import csv
+
+import pytest
+from serving import running
+
+from marginshot.labelling import Session, load_model
+
+
+@pytest.fixture
+def client(photos, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with running(Session.open(photos), tmp_path / "cache", source=["photos"]) as client:
+        client.act("label", rows=[0], name="red")
+        client.act("label", rows=[1], name="blue")
+        yield client
+
+
+def export(client, what, path, **fields):
+    return client.post("/api/export", {"what": what, "path": str(path), **fields})
+
+
+def test_a_table_is_written_where_the_user_typed(client, tmp_path):
+    for name in ("labels.csv", "labels.parquet"):
+        answer = export(client, "table", name)
+        assert (answer.status, answer.json["files"]) == (200, [name])
+        assert str(tmp_path / name) in answer.json["words"]
+        assert answer.json["command"] == f"marginshot label photos --session --out {name} --no-gallery"
+    rows = list(csv.DictReader((tmp_path / "labels.csv").read_text().splitlines()))
+    assert [row["label"] for row in rows] == ["red", "blue"] * 12
+
+
+def test_folders_are_planned_then_filled(client, tmp_path, photos):
+    plan = export(client, "folders", "out", dry_run=True).json
+    assert (plan["n_pictures"], len(plan["plan"])) == (24, 20)
+    assert not (tmp_path / "out").exists()
+    done = export(client, "folders", "out", transfer="copy").json
+    assert done["plan"] == plan["plan"]
+    assert done["command"] == "marginshot label photos --session --out out --copy --no-gallery"
+    assert len(list((tmp_path / "out" / "red").iterdir())) == 12
+    assert len(list(photos.iterdir())) == 24
+
+
+def test_a_model_is_one_file(client, tmp_path):
+    answer = export(client, "model", tmp_path / "model")
+    assert (answer.status, answer.json["files"]) == (200, [str(tmp_path / "model")])
+    assert sorted(load_model(tmp_path / "model").classifier.classes_) == ["blue", "red"]
+
+
+@pytest.mark.parametrize("tool", ["label-studio", "fiftyone", "bulk"])
+def test_other_tools_are_written_for(client, tmp_path, tool):
+    assert export(client, tool, "out").status == 200
+    assert len(list((tmp_path / "out").rglob("*.*"))) >= 2
+
+
+def test_what_is_not_ours_is_not_replaced(client, tmp_path):
+    (tmp_path / "labels.csv").write_text("mine")
+    for fields in ({}, {"dry_run": True}):
+        answer = export(client, "table", "labels.csv", **fields)
+        assert answer.status == 409
+        assert "“replace”" in answer.json["error"]
+        assert (tmp_path / "labels.csv").read_text() == "mine"
+    assert export(client, "table", "labels.csv", force=True).status == 200
+    assert export(client, "table", "labels.csv").status == 200  # ours by now
+
+
+def test_inputs_are_never_written_over(client, photos):
+    for what in ("folders", "bulk"):
+        assert export(client, what, photos, force=True).status == 400
+    answer = export(client, "table", photos / "00.png")
+    assert answer.status == 400
+    assert len(list(photos.iterdir())) == 24
+
+
+def test_a_folder_that_cannot_be_written_is_told(client, tmp_path):
+    (tmp_path / "file").write_text("")
+    answer = export(client, "folders", "file/out")
+    assert answer.status == 400
+    assert "cannot be a folder" in answer.json["error"]
