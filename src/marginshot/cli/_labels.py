@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -15,10 +15,13 @@ from marginshot.cli._errors import INTERRUPTED
 from marginshot.cli._output import clean, emit, emit_grid, phases, say
 
 if TYPE_CHECKING:
+    from marginshot.labelling.corrections import Said
     from marginshot.labelling.labelling import Labelling
-    from marginshot.labelling.outputs import Outputs, Placed
+    from marginshot.labelling.outputs import Outputs
+    from marginshot.labelling.records import Record
     from marginshot.labelling.requests import Action, Request
     from marginshot.labelling.store import Store
+    from marginshot.labelling.transfers import Placed
 
 
 #: Pictures that a dry run lists unless asked for all.
@@ -61,6 +64,31 @@ def chosen_action(*, copy: bool, move: bool, link: bool) -> Action | None:
     return chosen[0] if chosen else None
 
 
+def remembered(context: typer.Context, names: Iterable[str], said: Said) -> dict[str, Any]:
+    """The options for the next run into the same place; says which the last run gave to this one, and what was said."""
+    usual = {parameter.name: parameter.default for parameter in context.command.params}
+    values = {name: context.params[name] for name in names}
+    recalled = [name for name in names if _is_recalled(context, name) and values[name] not in (usual[name], None, [])]
+    if recalled:
+        say(f"As in the last run: {' '.join(_spelled(name, values[name]) for name in recalled)}")
+    for note in said.notes:
+        say(note)
+    plain = {name: list(map(str, value)) if isinstance(value, list) else value for name, value in values.items()}
+    return plain | {"examples": [str(path.absolute()) for path in said.examples]}
+
+
+def _is_recalled(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "DEFAULT_MAP"
+
+
+def _spelled(name: str, value: Any) -> str:
+    """An option as it is given on the command line."""
+    if isinstance(value, bool):
+        return f"--{name}" if value else f"--no-{name}"
+    return " ".join(f"--{name} {one}" for one in (value if isinstance(value, list) else [value]))
+
+
 def resume(outputs: Outputs, request: Request) -> bool:
     """Complete what an earlier run of the same command left unfinished; whether there was anything."""
     if not outputs.unfinished:
@@ -81,12 +109,14 @@ def clean_outputs(outputs: Outputs) -> None:
     clean({file.parent for file in outputs.files})
 
 
-def finish(labelling: Labelling, outputs: Outputs, store: Store | None, show: Show) -> None:
-    """Write the outputs, say what is in them, then touch the pictures."""
+def finish(
+    labelling: Labelling, outputs: Outputs, store: Store | None, show: Show, record: Record | None = None
+) -> None:
+    """Write the outputs, say what is in them and what changed since the ``record``; then touch the pictures."""
     clean_outputs(outputs)
     with phases("files") as on_progress:
         outputs.write_files(labelling, store, on_progress)
-    _report(labelling, outputs, show)
+    _report(labelling, outputs, show, record)
     if outputs.transfer is None:
         return
     with phases("files") as on_progress:
@@ -120,14 +150,16 @@ def _report_pictures(placed: Placed) -> None:
     placed.check_complete()
 
 
-def _report(labelling: Labelling, outputs: Outputs, show: Show) -> None:
+def _report(labelling: Labelling, outputs: Outputs, show: Show, record: Record | None) -> None:
     """The summary: items per class to stdout, everything else to stderr."""
     _report_left_out(labelling)
+    n_changed = None if record is None else record.n_changed(outputs.table)
     if show.as_json:
         content = {
             "counts": labelling.counts(),
             "close_calls": labelling.close_calls(),
             "none_of_the_classes": labelling.n_foreign,
+            "changed": n_changed,
             "left_out": labelling.problems,
             "seconds": {name: round(value, 3) for name, value in labelling.seconds.items()},
             "files": [str(path) for path in outputs.files],
@@ -137,6 +169,8 @@ def _report(labelling: Labelling, outputs: Outputs, show: Show) -> None:
     _emit_classes(labelling, show)
     fate = "were given no label" if labelling.rejected else "are marked for review"
     say(f"{labelling.n_foreign:,} look like none of the classes and {fate}.")
+    if n_changed is not None:
+        say(f"{n_changed:,} {'label' if n_changed == 1 else 'labels'} changed since the last run.")
     _report_files(labelling, outputs)
 
 

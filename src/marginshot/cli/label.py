@@ -13,6 +13,8 @@ from marginshot.cli._output import phases
 
 if TYPE_CHECKING:
     from marginshot.labelling.collection import Collection
+    from marginshot.labelling.corrections import Said
+    from marginshot.labelling.outputs import Outputs
     from marginshot.labelling.sources import Source
 
 
@@ -31,6 +33,9 @@ class ExportFormat(StrEnum):
     BULK = "bulk"
 
 
+#: Options that the next run into the same place need not be given.
+REMEMBERED = ("examples", "text", "label", "encoder", "reject", "lose", "suggest", "export", "gallery")
+
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, mps.")]
 Copy = Annotated[bool, typer.Option("--copy", help="Copy pictures into class folders in the output.")]
 Move = Annotated[bool, typer.Option("--move", help="Move them there.")]
@@ -46,10 +51,24 @@ Form = Annotated[SummaryFormat, typer.Option("--format", help="How the summary i
 Verbose = Annotated[bool, typer.Option("--verbose", help="Print every class, and every line of --dry-run.")]
 
 
+def _recall(context: typer.Context, parameter: typer.CallbackParam, value: Path) -> Path:
+    """Once SOURCE and --out are known, let the options of the last run with both be the defaults of this one."""
+    known = context.meta.setdefault("marginshot.label", {}) | {parameter.name: value}
+    context.meta["marginshot.label"] = known
+    if len(known) == 2:
+        from marginshot.labelling.corrections import remembered_options
+
+        context.default_map = remembered_options(known["out"], known["source"])
+    return value
+
+
 @_labels.interruptible()
 def command(
-    source: Annotated[Path, typer.Argument(help="Folder of pictures, table (.csv, .tsv, .parquet) or .npz.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for pictures, table otherwise.")],
+    context: typer.Context,
+    source: Annotated[
+        Path, typer.Argument(help="Folder of pictures, table (.csv, .tsv, .parquet) or .npz.", callback=_recall)
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for pictures, table otherwise.", callback=_recall)],
     examples: Annotated[
         list[Path] | None,
         typer.Option(
@@ -63,7 +82,9 @@ def command(
         str | None,
         typer.Option("--encoder", help="A timm or sentence-transformers model (default: efficientnet-lite0, minilm)."),
     ] = None,
-    reject: Annotated[bool, typer.Option("--reject", help="Give no label to items far from every class.")] = False,
+    reject: Annotated[
+        bool, typer.Option("--reject/--no-reject", help="Give no label to items far from every class.")
+    ] = False,
     lose: Annotated[
         float, typer.Option("--lose", help="Share of known items one is willing to lose to --reject.")
     ] = 0.05,
@@ -90,9 +111,12 @@ def command(
     Example: marginshot label tickets.csv --text body --label topic --out tickets-labelled.csv
 
     Example: marginshot label embeddings.parquet --label label --out labels.parquet
+
+    Again with the same --out: labels corrected there are examples, and options need not be repeated.
     """
     from marginshot.labelling.api import label_collection, label_request
     from marginshot.labelling.classify import LabelSettings
+    from marginshot.labelling.corrections import gather
     from marginshot.labelling.encoders import make_encoder
     from marginshot.labelling.outputs import Outputs
     from marginshot.labelling.sources import open_source
@@ -100,7 +124,6 @@ def command(
     action = _labels.chosen_action(copy=copy, move=move, link=link)
     settings = LabelSettings(reject=reject, lose=lose, suggest=suggest)
     opened = open_source(source, label)
-    request = label_request(opened, examples or (), encoder, settings)
     outputs = Outputs(
         path=out,
         pictures=opened.table is None,
@@ -110,12 +133,15 @@ def command(
         exports=tuple(name.value for name in export or ()),
         model=save,
     )
+    store = _labels.open_cache(cache, cache_size, use=use_cache)
+    said = gather(outputs, opened, examples or (), store)
+    options = _labels.remembered(context, REMEMBERED, said)
+    request = label_request(opened, said.examples, encoder, settings, said.labels, options)
     if not dry_run and _labels.resume(outputs, request):
         return
-    store = _labels.open_cache(cache, cache_size, use=use_cache)
     if not dry_run:
-        outputs.check(request, store, force=force)
-    collection = _collect(opened, text, examples or [], out)
+        outputs.check(request, store, force=force, taken=said.taken)
+    collection = _collect(opened, text, said, outputs)
     outputs.check_classes(sorted({label for label in collection.labels if label}))
     chosen = make_encoder(collection.kind, encoder, device)
     with phases("items") as on_progress:
@@ -124,21 +150,22 @@ def command(
     if dry_run:
         _labels.preview(labelling, outputs, show)
     else:
-        _labels.finish(labelling, outputs, store, show)
+        _labels.finish(labelling, outputs, store, show, said.record)
 
 
-def _collect(source: Source, text: str | None, examples: list[Path], out: Path) -> Collection:
-    """The items, with their labels from the examples or from the table itself."""
+def _collect(source: Source, text: str | None, said: Said, outputs: Outputs) -> Collection:
+    """The items, with their labels from the examples or the table itself, and from what was said in tables of ours."""
     from marginshot.labelling.folders import collect_pictures
     from marginshot.labelling.sources import collect_rows
 
     if source.table is None:
         if text is not None:
             raise typer.BadParameter(f"{source.path} is a folder of pictures and has no columns.", param_hint="--text")
-        return collect_pictures(source.path, examples, [out])
-    if examples:
+        labelled = said.pictures(source.path, outputs.table)
+        return collect_pictures(source.path, said.examples, [outputs.path], labelled)
+    if said.examples:
         raise typer.BadParameter(
             f"examples of a table are the rows with a label in column {source.label!r}; fill in some of these.",
             param_hint="--examples",
         )
-    return collect_rows(source.table, text, source.label)
+    return said.fill(collect_rows(source.table, text, source.label), source)

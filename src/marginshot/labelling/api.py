@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -185,10 +185,17 @@ def label_table(
     return label_collection(collection, chosen, open_store(cache), settings, request)
 
 
-def label_request(source: Source, examples: Sequence[Path], encoder: str | None, settings: LabelSettings) -> Request:
-    """What is asked for where ``source`` is labelled from ``examples``."""
+def label_request(
+    source: Source,
+    examples: Sequence[Path],
+    encoder: str | None,
+    settings: LabelSettings,
+    said: Mapping[str, str] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Request:
+    """What is asked for where ``source`` is labelled from ``examples`` and what was ``said`` in tables of ours."""
     named = {"command": "label", "encoder": encoder or PICTURE_ENCODER}  # compared for pictures only
-    return Request(source, {"examples": tuple(examples)}, {**named, **asdict(settings)})
+    return Request(source, {"examples": tuple(examples)}, {**named, **asdict(settings)}, said, options)
 
 
 def label_collection(

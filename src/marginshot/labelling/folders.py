@@ -29,7 +29,9 @@ class Example:
     label: str
 
 
-def collect_pictures(source: Path, examples: Sequence[Path], leave_out: Sequence[Path] = ()) -> Collection:
+def collect_pictures(
+    source: Path, examples: Sequence[Path], leave_out: Sequence[Path] = (), said: Sequence[Example] = ()
+) -> Collection:
     """The pictures of ``source`` at any depth, with labels from ``examples`` or from class folders inside ``source``.
 
     Parameters
@@ -41,6 +43,8 @@ def collect_pictures(source: Path, examples: Sequence[Path], leave_out: Sequence
         Folders with one sub-folder per class, or CSV files with columns ``path`` and ``label``.
     leave_out : sequence of Path
         Folders inside ``source`` that are no input, such as the output.
+    said : sequence of Example
+        Pictures that the user labelled in tables of ours, beside the other examples.
     """
     if not source.is_dir():
         raise ValueError(f"{source} is not a folder. Give a folder of pictures, a table or a file of embeddings.")
@@ -48,9 +52,12 @@ def collect_pictures(source: Path, examples: Sequence[Path], leave_out: Sequence
         check_apart(folder, examples)
     own_classes = not examples
     given = _own_classes(source, leave_out) if own_classes else _read_examples(examples, source)
+    given = [*given, *said]
     classes = check_classes((example.label for example in given), "Examples")
     folders = [path for path in (*examples, *leave_out) if path.is_dir()]
     paths = list(find_pictures(source, folders))
+    if not paths:
+        raise ValueError(f"{source} holds no pictures ({', '.join(sorted(PICTURE_SUFFIXES))}).")
     labels, outside = _match(paths, given)
     if len(paths) == sum(1 for label in labels if label):
         raise ValueError(
@@ -178,10 +185,11 @@ def _from_table(path: Path, pictures: Path) -> list[Example]:
     names = [str(name or "").strip() for name in table.column(column)]
     rows = zip(names, read_labels(table.column("label")), strict=True)
     # A row without a label is one the user has not come to yet.
-    return [Example(_resolve(name, path, pictures), label) for name, label in rows if name and label]
+    return [Example(find_picture(name, path, pictures), label) for name, label in rows if name and label]
 
 
-def _resolve(name: str, table: Path, pictures: Path) -> Path:
+def find_picture(name: str, table: Path, pictures: Path) -> Path:
+    """The picture that a row of ``table`` names: in the folder ``pictures``, or beside the table."""
     tried = [Path(name)] if Path(name).is_absolute() else [pictures / name, table.parent / name]
     for path in tried:
         if path.is_file():

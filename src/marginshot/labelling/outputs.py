@@ -6,9 +6,9 @@ Pictures may go into class folders as well. Whatever stops that is gone on with 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
@@ -19,11 +19,12 @@ from marginshot.labelling.errors import Option, OutputExistsError, RefusedError
 from marginshot.labelling.exports import Export, export_paths, write_export
 from marginshot.labelling.folders import check_apart
 from marginshot.labelling.labelling import Labelling
+from marginshot.labelling.records import moved_before, remember
 from marginshot.labelling.requests import Action, Job, Request
 from marginshot.labelling.store import Store
 from marginshot.labelling.tables import TABLE_SUFFIXES, write_table
 from marginshot.labelling.transfers import (
-    JOURNAL,
+    Placed,
     Transfer,
     check_folder_names,
     check_record,
@@ -35,48 +36,6 @@ from marginshot.labelling.transfers import (
     start_transfers,
     unfinished,
 )
-
-
-@dataclass(frozen=True)
-class Placed:
-    """Pictures in their class folders.
-
-    Parameters
-    ----------
-    action : {"copy", "move", "link"}
-        How they came there.
-    out : Path
-        The folder of the class folders.
-    n_done : int
-        Pictures now in place.
-    conflicts : tuple of Transfer
-        Pictures left where they are, because another file has their name.
-    stale : tuple of Path
-        Pictures that are in the folder of another class as well, from earlier answers.
-    vanished : tuple of Transfer
-        Pictures that were gone when their turn came.
-    """
-
-    action: Action
-    out: Path
-    n_done: int
-    conflicts: tuple[Transfer, ...] = ()
-    stale: tuple[Path, ...] = ()
-    vanished: tuple[Transfer, ...] = ()
-
-    def check_complete(self) -> None:
-        """Raise OSError where pictures were left behind, or were gone when their turn came."""
-        if self.conflicts:
-            otherwise = f", or remove {self.out / JOURNAL} to leave them there" if self.action == "move" else ""
-            raise FileExistsError(
-                f"Left {len(self.conflicts):,} pictures where they are, because another file has their name; the first "
-                f"is {self.conflicts[0].target}. Move that away and run again{otherwise}."
-            )
-        if self.vanished:
-            raise FileNotFoundError(
-                f"{len(self.vanished):,} pictures were gone when their turn came, the first is "
-                f"{self.vanished[0].source}; all others are in place."
-            )
 
 
 @dataclass(frozen=True)
@@ -93,6 +52,11 @@ class Written:
 
     files: tuple[Path, ...] = ()
     placed: Placed | None = None
+
+
+def table_path(path: Path, *, pictures: bool) -> Path:
+    """Where the labels go if ``path`` is given for all outputs."""
+    return path / "labels.csv" if pictures else path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +126,7 @@ class Outputs:
     @property
     def table(self) -> Path:
         """The labels."""
-        return self.path / "labels.csv" if self.pictures else self.path
+        return table_path(self.path, pictures=self.pictures)
 
     def beside(self, name: str) -> Path:
         """Path of another output."""
@@ -190,7 +154,9 @@ class Outputs:
         check_same_job(self._job(request), self.path)
         return _complete(self.path, on_progress)
 
-    def check(self, request: Request, store: Store | None, *, force: bool = False) -> None:
+    def check(
+        self, request: Request, store: Store | None, *, force: bool = False, taken: Collection[Path] = ()
+    ) -> None:
         """Raise unless all of it can be written without touching an input or anything somebody made or changed.
 
         Parameters
@@ -201,13 +167,15 @@ class Outputs:
             Knows which files are ours.
         force : bool, default=False
             Replace what others made or changed; inputs are safe all the same.
+        taken : collection of Path
+            Files that may be replaced: what was changed in them is in the request.
         """
         self._check_kind()
         self._check_names(request.inputs)
         check_apart(self.path, request.others.get("examples", ()))
         self._check_inputs(request.inputs)
         for file in self.files:
-            known = file.is_file() and store is not None and store.is_own_output(file)
+            known = file in taken or (file.is_file() and store is not None and store.is_own_output(file))
             if file.exists() and not known and not force:
                 raise OutputExistsError(
                     "{file} exists and is not, or no longer, as this command wrote it. Move it elsewhere if it holds "
@@ -220,7 +188,7 @@ class Outputs:
                 check_writable(file)
             _check_can_be_made(file.parent)
         if self.transfer == "move" and request.source is not None and not force:
-            check_record(self.table, request.source.path)
+            check_record(self.table, request.source.path, moved_before(self.table))
 
     def check_classes(self, classes: Iterable[str]) -> None:
         """Raise where pictures are to go into folders that these ``classes`` cannot have."""
@@ -257,27 +225,34 @@ class Outputs:
 
     def write_files(self, labelling: Labelling, store: Store | None, on_progress: Progress = silent) -> None:
         """Write all but the pictures; each file is known as ours from the moment it is there."""
-        source = labelling.request.source
-        columns = labelling.columns()
-        exported = moved(labelling, self.plan(labelling)) if self.transfer == "move" else labelling
         self.folder.mkdir(parents=True, exist_ok=True)
+        before = labelling
+        labelling = moved(labelling, self.plan(labelling), self.path) if self.transfer == "move" else labelling
         if self.labels:
-            with _owned(store, self.table) as table:
-                write_table(columns if source is None else source.filled(columns), table)
+            self._write_labels(labelling, before, store)
         if self.suggestions:
             with _owned(store, self.beside("suggestions.csv")) as table:
                 write_table(labelling.suggestions(), table)
         for form in map(Export, self.exports):
             with ExitStack() as stack:
                 paths = export_paths(form, self.folder, self.prefix)
-                write_export(exported, form, [stack.enter_context(_owned(store, path)) for path in paths])
+                write_export(labelling, form, [stack.enter_context(_owned(store, path)) for path in paths])
         if self.model is not None:
             with _owned(store, self.model) as model:
                 labelling.model.save(model)
         if self.gallery:
             on_progress("writing the gallery", 0, 0)
             with _owned(store, self.beside("gallery.html")) as page:
-                labelling.write_gallery(page)
+                there = replace(labelling.collection, contents=before.collection.contents)  # not moved yet
+                replace(labelling, collection=there).write_gallery(page)
+
+    def _write_labels(self, labelling: Labelling, before: Labelling, store: Store | None) -> None:
+        """Write the table, and its record first, which knows the old one too; ``before`` has the paths of today."""
+        source, columns = labelling.request.source, labelling.columns()
+        columns = columns if source is None else source.filled(columns)
+        remember(self.table, columns, labelling.request, before.columns()["item"] if labelling is not before else ())
+        with _owned(store, self.table) as table:
+            write_table(columns, table)
 
     def place_pictures(self, labelling: Labelling, on_progress: Progress = silent) -> Placed | None:
         """Copy, move or link every labelled picture into the folder of its class; None where they stay as they are."""

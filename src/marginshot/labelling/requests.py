@@ -55,11 +55,18 @@ class Request:
         Other files and folders read, by what they are: examples, a model.
     settings : mapping of str to object
         What else decides the answers, by name.
+    said : mapping of str to str, optional
+        Labels that the user gave in tables of ours, by the key of the row (see `records.row_keys`). None where nobody
+        looked for any: those known stay known.
+    options : mapping of str to object, optional
+        Options for the next run into the same place, by parameter. None leaves those of the run before.
     """
 
     source: Source | None = None
     others: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    said: Mapping[str, str] | None = None
+    options: Mapping[str, Any] | None = None
     _states: dict[str, str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -76,6 +83,8 @@ class Request:
     def job(self, action: Action, **outputs: Any) -> Job:
         """What the request and its ``outputs``, by name, come to for the pictures."""
         options = {name: str(value) for name, value in {**self.settings, **outputs}.items()}
+        if self.said:
+            options["said"] = hashlib.sha256(repr(sorted(self.said.items())).encode()).hexdigest()
         folder = "" if self.source is None else str(self.source.path.resolve())
         return Job(action, folder, options | self._states)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,11 +56,14 @@ class Source:
         """
         if self.table is None:
             return dict(answers)
-        columns = {name: list(values) for name, values in self.table.columns.items() if name != EMBEDDING_COLUMN}
-        if not set(columns) - {self.label}:
-            columns = {"item": answers["item"], **columns}
+        columns = self.own_columns(answers["item"])
         columns[self.label] = answers["label"]
         return columns | {name: answers[name] for name in REVIEW_COLUMNS}
+
+    def own_columns(self, items: Sequence[str]) -> dict[str, list[Any]]:
+        """The user's columns, embeddings left out; the names of the ``items`` where there is no other."""
+        columns = {name: list(values) for name, values in self.rows().columns.items() if name != EMBEDDING_COLUMN}
+        return columns if set(columns) - {self.label} else {"item": list(items), **columns}
 
 
 def open_source(path: Path, label: str | None) -> Source:

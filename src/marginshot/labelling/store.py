@@ -180,6 +180,11 @@ class Store:
             known = self._digests(connection, str(path.resolve()))
         return bool(known) and file_digest(path) in known
 
+    def outputs(self) -> list[Path]:
+        """Where we ever wrote a file known as ours."""
+        with self._open() as connection:
+            return [Path(path) for (path,) in connection.execute("SELECT path FROM outputs ORDER BY path")]
+
 
 def open_store(cache: bool | str | os.PathLike[str], limit: int = DEFAULT_LIMIT) -> Store | None:
     """The cache in the user's folder, in the one given, or none."""

@@ -54,6 +54,48 @@ class Done:
     vanished: tuple[Transfer, ...] = ()
 
 
+@dataclass(frozen=True)
+class Placed:
+    """Pictures in their class folders.
+
+    Parameters
+    ----------
+    action : {"copy", "move", "link"}
+        How they came there.
+    out : Path
+        The folder of the class folders.
+    n_done : int
+        Pictures now in place.
+    conflicts : tuple of Transfer
+        Pictures left where they are, because another file has their name.
+    stale : tuple of Path
+        Pictures that are in the folder of another class as well, from earlier answers.
+    vanished : tuple of Transfer
+        Pictures that were gone when their turn came.
+    """
+
+    action: Action
+    out: Path
+    n_done: int
+    conflicts: tuple[Transfer, ...] = ()
+    stale: tuple[Path, ...] = ()
+    vanished: tuple[Transfer, ...] = ()
+
+    def check_complete(self) -> None:
+        """Raise OSError where pictures were left behind, or were gone when their turn came."""
+        if self.conflicts:
+            otherwise = f", or remove {self.out / JOURNAL} to leave them there" if self.action == "move" else ""
+            raise FileExistsError(
+                f"Left {len(self.conflicts):,} pictures where they are, because another file has their name; the first "
+                f"is {self.conflicts[0].target}. Move that away and run again{otherwise}."
+            )
+        if self.vanished:
+            raise FileNotFoundError(
+                f"{len(self.vanished):,} pictures were gone when their turn came, the first is "
+                f"{self.vanished[0].source}; all others are in place."
+            )
+
+
 def plan_transfers(labelling: Labelling, out: Path) -> dict[int, Transfer]:
     """Every labelled picture, by its row, into the folder of its class below ``out``, under the path it has now."""
     plan = {}
@@ -65,13 +107,14 @@ def plan_transfers(labelling: Labelling, out: Path) -> dict[int, Transfer]:
     return plan
 
 
-def moved(labelling: Labelling, plan: Mapping[int, Transfer]) -> Labelling:
-    """The labelling with its pictures where they will be once the ``plan`` has moved them."""
-    contents = list(labelling.collection.contents)
+def moved(labelling: Labelling, plan: Mapping[int, Transfer], out: Path) -> Labelling:
+    """The labelling with its pictures where the ``plan`` will have moved them, under their names in ``out``."""
+    contents, items = list(labelling.collection.contents), list(labelling.collection.items)
     for row, item in plan.items():
         if not item.target.exists() or filecmp.cmp(item.source, item.target, shallow=False):
             contents[row] = item.target
-    return replace(labelling, collection=replace(labelling.collection, contents=contents))
+            items[row] = item.target.relative_to(out.absolute()).as_posix()
+    return replace(labelling, collection=replace(labelling.collection, contents=contents, items=tuple(items)))
 
 
 def check_folder_names(classes: Iterable[str], out: Path, files: Iterable[Path]) -> None:
@@ -140,11 +183,15 @@ def check_same_job(job: Job | None, out: Path) -> None:
     )
 
 
-def check_record(table: Path, source: Path) -> None:
-    """Raise FileExistsError where ``table``, written before, lists pictures that are not in ``source`` any more."""
+def check_record(table: Path, source: Path, before: Mapping[str, str]) -> None:
+    """Raise FileExistsError where ``table``, written before, lists pictures that are not in ``source`` any more.
+
+    ``before`` has the names that pictures had there when they were about to be moved.
+    """
     if not table.is_file():
         return
-    gone = [name for name in read_table(table).columns.get("item", ()) if not os.path.lexists(source / name)]
+    names = [before.get(name, name) for name in read_table(table).columns.get("item", ())]
+    gone = [name for name in names if not os.path.lexists(source / name)]
     if gone:
         raise OutputExistsError(
             "{table} lists {n:,} pictures that are no longer in {source}, the first is {first}; a new table would not "

@@ -1,0 +1,181 @@
+"""What the user said in tables that we wrote: taken for examples, without our own guesses around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from marginshot._lib.reading import DamagedFileError
+from marginshot.labelling.collection import Collection
+from marginshot.labelling.errors import RefusedError
+from marginshot.labelling.folders import Example, find_picture
+from marginshot.labelling.outputs import Outputs, table_path
+from marginshot.labelling.records import Corrections, Record, is_own, load_record, record_path, row_keys
+from marginshot.labelling.sources import Source
+from marginshot.labelling.store import Store
+from marginshot.labelling.tables import TABLE_SUFFIXES, Table, read_labels, read_table
+
+
+@dataclass
+class Said:
+    """Labels that the user gave in tables of ours.
+
+    Parameters
+    ----------
+    examples : list of Path
+        The other examples.
+    labels : dict of str to str
+        Label by the key of the row.
+    taken : set of Path
+        Outputs of which nothing is lost when they are written anew.
+    notes : list of str
+        Sentences about what was found.
+    record : Record or None
+        What the last run into the same place left.
+    """
+
+    examples: list[Path] = field(default_factory=list)
+    labels: dict[str, str] = field(default_factory=dict)
+    taken: set[Path] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+    record: Record | None = None
+
+    def add(self, labels: Mapping[str, str]) -> None:
+        """Take further ``labels``; an empty one takes back what was said before."""
+        self.labels.update(labels)
+        self.labels = {key: label for key, label in self.labels.items() if label}
+
+    def pictures(self, folder: Path, table: Path) -> list[Example]:
+        """The pictures of ``folder``, or beside the ``table``, that were labelled; those gone since are left out."""
+        places = {key: [path for path in (folder / key, table.parent / key) if path.is_file()] for key in self.labels}
+        return [Example(found[0], self.labels[key]) for key, found in places.items() if found]
+
+    def fill(self, collection: Collection, source: Source) -> Collection:
+        """The rows of a table with the labels said beside those in the table itself."""
+        if not self.labels:
+            return collection
+        columns = source.own_columns(collection.items)
+        labels = list(collection.labels)
+        for row, key in enumerate(row_keys(columns, [name for name in columns if name != source.label])):
+            new = self.labels.get(key, labels[row])
+            if labels[row] and new != labels[row]:
+                raise ValueError(
+                    f"{collection.items[row]} is {labels[row]!r} in {source.path} and was corrected to {new!r} in a "
+                    "table of answers. Put the right label into both."
+                )
+            labels[row] = new
+        return replace(collection, labels=tuple(labels))
+
+
+def gather(outputs: Outputs, source: Source, examples: Sequence[Path], store: Store | None) -> Said:
+    """What was said in the tables that lie where ``outputs`` go, and in those of ours among the ``examples``.
+
+    Without other examples, those of the run that wrote the tables are used.
+    """
+    said = Said(record=_record_of(outputs.table, source.path))
+    here = {outputs.table.resolve(), outputs.beside("suggestions.csv").resolve()} if said.record else set()
+    used = [said.record] if said.record else []
+    if said.record is not None:
+        said.labels = dict(said.record.said)
+        _take_here(said, said.record, outputs, source)
+    for path in examples:
+        if path.resolve() in here:
+            continue
+        table = read_table(path) if path.is_file() and path.suffix.lower() in TABLE_SUFFIXES else None
+        if table is None or not is_own(table.columns):
+            said.examples.append(path)
+            continue
+        home, record, changed = _find(path, table, [outputs.table, *([] if store is None else store.outputs())])
+        used.append(record)
+        said.notes.append(_sentence(path, changed))
+        said.add(_as_here({**changed.given, **changed.labels}, home, record, source))
+    if not said.examples:
+        said.examples = [Path(path) for record in used[:1] for path in record.options.get("examples") or ()]
+    return said
+
+
+def remembered_options(out: Path, source: Path) -> dict[str, Any]:
+    """Options of the last run that labelled ``source`` into ``out``; none where there was none."""
+    record = _record_of(table_path(out, pictures=source.is_dir()), source)
+    return {} if record is None else dict(record.options)
+
+
+def _record_of(table: Path, source: Path) -> Record | None:
+    """What the last run left beside ``table``, if it labelled this ``source``."""
+    record = load_record(record_path(table))
+    return record if record is not None and record.source == str(source.resolve()) else None
+
+
+def _take_here(said: Said, record: Record, outputs: Outputs, source: Source) -> None:
+    """Corrections in the table that is about to be replaced, and suggestions that were filled in."""
+    if outputs.table.is_file():
+        changed = record.corrections(read_table(outputs.table).columns)
+        if changed is not None and changed.whole:
+            said.taken.add(outputs.table)
+            said.add(changed.labels)
+            said.notes += [_sentence(outputs.table, changed)] if changed.labels else []
+    suggestions = outputs.beside("suggestions.csv")
+    if suggestions.is_file():
+        filled = _filled(read_table(suggestions), record, source)
+        if filled is not None:
+            said.taken.add(suggestions)
+            said.add(filled)
+            said.notes += [f"{suggestions}: {len(filled):,} filled in: used as examples."] if filled else []
+
+
+def _filled(table: Table, record: Record, source: Source) -> dict[str, str] | None:
+    """Labels in a table of suggestions, by key; None where it is not as we wrote it, labels aside."""
+    names = next((name for name in ("path", "item") if name in table.columns), "")
+    if set(table.columns) != {names, "label", "guess"}:
+        return None
+    keys = record.written[0].keys
+    known = {name: name for name in keys} if source.table is None else {f"row {n}": k for n, k in enumerate(keys, 1)}
+    rows = list(zip(map(str, table.columns[names]), read_labels(table.columns["label"]), strict=True))
+    if not all(name in known for name, _ in rows):
+        return None
+    return {known[name]: label for name, label in rows if label}
+
+
+def _find(path: Path, table: Table, others: Sequence[Path]) -> tuple[Path, Record, Corrections]:
+    """What ``table`` is a copy of, be it of itself, with the record of that, and what was changed since."""
+    found = []
+    for home, record in _records([path, *others]):
+        changed = record.corrections(table.columns)
+        if changed is not None:
+            found.append((home, record, changed))
+    if not found:
+        raise RefusedError(
+            "{path} holds guesses of ours, and nothing tells which of its labels you changed. Keep the rows you "
+            "corrected and drop its column 'review'.",
+            path=path,
+        )
+    return min(found, key=lambda one: len(one[-1].labels))
+
+
+def _records(tables: Sequence[Path]) -> Iterator[tuple[Path, Record]]:
+    for table in dict.fromkeys(path.resolve() for path in tables if path.suffix.lower() in TABLE_SUFFIXES):
+        with suppress(DamagedFileError):  # another may be the one that is looked for
+            record = load_record(record_path(table))
+            if record is not None:
+                yield table, record
+
+
+def _as_here(labels: Mapping[str, str], table: Path, record: Record, source: Source) -> dict[str, str]:
+    """Labels by the keys that rows have in ``source``."""
+    if source.table is not None:
+        return dict(labels)
+    here = {}
+    for key, label in labels.items():
+        path = find_picture(key, table, Path(record.source)).resolve()
+        inside = path.is_relative_to(source.path.resolve())
+        here[path.relative_to(source.path.resolve()).as_posix() if inside else str(path)] = label
+    return here
+
+
+def _sentence(table: Path, changed: Corrections) -> str:
+    rows = "1 row differs" if len(changed.labels) == 1 else f"{len(changed.labels):,} rows differ"
+    guesses = "1 guess" if changed.n_guesses == 1 else f"{changed.n_guesses:,} guesses"
+    return f"{table}: {rows} from what was written here: used as examples; {guesses} ignored."

@@ -1,0 +1,245 @@
+"""The record of a run, hidden beside its table: the answers as written, what the user said since, and the options.
+
+It tells labels that the user changed from guesses of ours, and gives its options to the next run into the same place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from marginshot._lib.files import atomic_path
+from marginshot._lib.reading import read_json, reading
+from marginshot.labelling.labelling import GIVEN
+from marginshot.labelling.requests import Request
+from marginshot.labelling.sources import REVIEW_COLUMNS
+from marginshot.labelling.tables import as_text, read_labels
+
+FORMAT = "marginshot-run-1"
+
+_OURS = ("label", *REVIEW_COLUMNS)
+
+
+def record_path(table: Path) -> Path:
+    """Where the record of ``table`` is."""
+    return table.with_name(f".{table.stem}-run.json")
+
+
+def row_keys(columns: Mapping[str, Sequence[Any]], named_by: Sequence[str]) -> list[str]:
+    """A name for each row, (n_rows,), which stays when rows are sorted: what the columns ``named_by`` hold."""
+    rows = [[as_text(value) for value in row] for row in zip(*(columns[name] for name in named_by), strict=True)]
+    names = [row[0] if len(row) == 1 else hashlib.sha256(json.dumps(row).encode()).hexdigest() for row in rows]
+    seen: Counter[str] = Counter()
+    keys = []
+    for name in names:
+        keys.append(f"{name}\n{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+    return keys
+
+
+@dataclass(frozen=True)
+class WrittenTable:
+    """A table as it was written.
+
+    Parameters
+    ----------
+    keys : list of str
+        Name of each row: see `row_keys`.
+    label, probability, runner_up, review : list of str
+        What the columns hold, as text.
+    before : list of str
+        Where each picture was before it was moved; empty unless pictures were.
+    """
+
+    keys: list[str]
+    label: list[str]
+    probability: list[str]
+    runner_up: list[str]
+    review: list[str]
+    before: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Corrections:
+    """What a user changed in a table of ours.
+
+    Parameters
+    ----------
+    labels : mapping of str to str
+        New label by key; empty where the user took it away.
+    given : mapping of str to str
+        Labels that were examples when the table was written, by key.
+    n_guesses : int
+        Labels that are still those we wrote, examples aside.
+    whole : bool
+        Whether nothing but labels was changed, so that nothing is lost when the table is written anew.
+    """
+
+    labels: Mapping[str, str]
+    given: Mapping[str, str]
+    n_guesses: int
+    whole: bool
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a run leaves for the next.
+
+    Parameters
+    ----------
+    source : str
+        What was labelled: an absolute path.
+    column : str
+        Name of the column of labels.
+    named_by : tuple of str
+        Columns that name a row: see `row_keys`.
+    written : tuple of WrittenTable
+        The table, and the one before it: a run may be killed before the new one has taken the place of the old.
+    said : mapping of str to str
+        Labels that the user gave in tables of ours, by key.
+    options : mapping of str to object
+        Options of the command, by parameter.
+    """
+
+    source: str
+    column: str
+    named_by: tuple[str, ...]
+    written: tuple[WrittenTable, ...]
+    said: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def save(self, path: Path) -> None:
+        """Write the record to ``path``."""
+        with atomic_path(path, private=True) as temporary:
+            temporary.write_text(json.dumps({"format": FORMAT, **asdict(self)}), encoding="utf-8")
+
+    def corrections(self, columns: Mapping[str, Sequence[Any]]) -> Corrections | None:
+        """What the user changed in a table with these ``columns``; None where it is not one that this run wrote."""
+        if not {self.column, *self.named_by} <= set(columns):
+            return None
+        keys = row_keys(columns, self.named_by)
+        found = [_compare(written, columns, self.column, keys) for written in self.written]
+        if set(columns) - {self.column, *self.named_by, *REVIEW_COLUMNS}:
+            found = [None if one is None else replace(one, whole=False) for one in found]
+        return next((corrections for corrections in found if corrections is not None), None)
+
+    def n_changed(self, table: Path) -> int:
+        """Number of rows of ``table``, as its record has it now, that had another label when this was written."""
+        now = load_record(record_path(table))
+        if now is None:
+            return 0
+        old = dict(zip(self.written[0].keys, self.written[0].label, strict=True))
+        new = now.written[0]
+        return sum(old.get(key, label) != label for key, label in zip(new.before or new.keys, new.label, strict=True))
+
+
+def load_record(path: Path) -> Record | None:
+    """The record at ``path``; None where there is none."""
+    if not path.is_file():
+        return None
+    what, advice = "the record of an earlier run", "Remove it; the examples and options are then to be given again."
+    content = read_json(path, what, advice)
+    with reading(path, what, advice):
+        if content.pop("format") != FORMAT:
+            raise ValueError(f"its format is not {FORMAT}")
+        written = tuple(WrittenTable(**table) for table in content["written"])
+        if not written or len({len(column) for column in (*_columns(written[0]).values(), written[0].keys)}) != 1:
+            raise ValueError("its columns have no rows, or differ in length")
+        if not all(isinstance(label, str) for label in content["said"].values()):
+            raise ValueError("its labels are not text")
+        return Record(
+            **content
+            | {"written": written, "named_by": tuple(content["named_by"]), "options": dict(content["options"])}
+        )
+
+
+def remember(table: Path, columns: Mapping[str, Sequence[Any]], request: Request, before: Sequence[str] = ()) -> None:
+    """Leave the record of a ``table`` that is about to be written; what is known there of the same source is kept.
+
+    Parameters
+    ----------
+    table : Path
+        Where it goes.
+    columns : mapping of str to sequence
+        What it holds.
+    request : Request
+        What was asked for; the record is of its source.
+    before : sequence of str
+        Where each picture was before it was moved; empty unless pictures were.
+    """
+    if request.source is None:
+        return
+    path, column = record_path(table), request.source.label or "label"
+    named_by = tuple(name for name in columns if name not in (column, *REVIEW_COLUMNS))
+    ours = [[as_text(value) for value in columns[name]] for name in (column, *REVIEW_COLUMNS)]
+    new = WrittenTable(row_keys(columns, named_by), ours[0], ours[1], ours[2], ours[3], list(before))
+    record = Record(
+        str(request.source.path.resolve()), column, named_by, (new,), request.said or {}, request.options or {}
+    )
+    earlier = load_record(path)
+    if earlier is not None and earlier.source == record.source:
+        record = replace(
+            record,
+            written=(new, *[written for written in earlier.written if written != new][:1]),
+            said=earlier.said if request.said is None else request.said,
+            options=earlier.options if request.options is None else request.options,
+        )
+    names = dict(zip(before, new.keys, strict=True)) if before else {}
+    replace(record, said={names.get(key, key): label for key, label in record.said.items()}).save(path)
+
+
+def moved_before(table: Path) -> dict[str, str]:
+    """Where pictures that ``table`` lists were before they were moved."""
+    record = load_record(record_path(table))
+    written = () if record is None else record.written
+    return {new: old for one in written if one.before for new, old in zip(one.keys, one.before, strict=True)}
+
+
+def is_own(columns: Mapping[str, Sequence[Any]]) -> bool:
+    """Whether a table has the columns that only tables of ours have."""
+    return set(REVIEW_COLUMNS) <= set(columns)
+
+
+def _columns(written: WrittenTable) -> dict[str, list[str]]:
+    return {name: getattr(written, name) for name in _OURS}
+
+
+def _compare(
+    written: WrittenTable, columns: Mapping[str, Sequence[Any]], label: str, keys: Sequence[str]
+) -> Corrections | None:
+    """What differs between a table with ``columns`` and what was ``written``; None where it is another table."""
+    place = {key: row for row, key in enumerate(written.keys)}
+    if not all(key in place for key in keys):
+        return None
+    rows = [place[key] for key in keys]
+    others = {name: [as_text(value) for value in columns[name]] for name in REVIEW_COLUMNS if name in columns}
+    own = _columns(written)
+    same = {name: _alike(values, [own[name][row] for row in rows]) for name, values in others.items()}
+    if not same.get("probability", True):
+        return None
+    labels, given, n_guesses = {}, {}, 0
+    for key, row, new in zip(keys, rows, read_labels(columns[label]), strict=True):
+        example = written.review[row] == GIVEN
+        if new != written.label[row]:
+            labels[key] = new
+        elif example:
+            given[key] = new
+        n_guesses += bool(new) and new == written.label[row] and not example
+    return Corrections(labels, given, n_guesses, all(same.values()))
+
+
+def _alike(values: Sequence[str], written: Sequence[str]) -> bool:
+    """Whether the cells are those ``written``; a spreadsheet may have saved 1.0 as 1."""
+    return all(new == old or _number(new) == _number(old) for new, old in zip(values, written, strict=True))
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -1,0 +1,220 @@
+"""Rounds of corrections: the second run into the same place knows the first, and what was said about it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from marginshot.labelling.records import load_record, record_path
+
+pytestmark = pytest.mark.usefixtures("encoded")
+
+FIRST = ("label", "photos", "--examples", "examples", "--out", "labelled", "--no-gallery")
+AGAIN = ("label", "photos", "--out", "labelled")
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def write(rows: list[dict[str, str]], path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def correct(path: Path, labels: dict[str, str], to: Path | None = None, name: str = "item") -> None:
+    rows = read(path)
+    for row in rows:
+        row["label"] = labels.get(row[name], row["label"])
+    write(rows, to or path)
+
+
+def labels_of(path: Path) -> dict[str, tuple[str, str]]:
+    return {row["item"]: (row["label"], row["review"]) for row in read(path)}
+
+
+@pytest.fixture
+def first(workplace, run) -> Path:
+    code, _, err = run(*FIRST)
+    assert code == 0, err
+    return workplace / "labelled" / "labels.csv"
+
+
+def test_corrections_in_place_are_examples_and_options_are_remembered(first, run):
+    correct(first, {"red-2.png": "pink", "red-4.png": "pink"})
+    code, out, err = run(*AGAIN)
+    assert code == 0, err
+    assert "As in the last run: --examples" in err
+    assert "--no-gallery" in err
+    assert "2 rows differ from what was written here: used as examples; 22 guesses ignored" in err
+    assert labels_of(first)["red-2.png"] == ("pink", "example")
+    assert "pink" in out
+    n_changed = int(err.split(" labels changed since the last run")[0].split()[-1])
+    assert n_changed >= 2
+    assert not first.with_name("gallery.html").exists()
+
+
+def test_what_was_said_stays_said_and_can_be_taken_back(first, run):
+    correct(first, {"red-2.png": "pink"})
+    assert run(*AGAIN)[0] == 0
+    code, _, err = run(*AGAIN)
+    assert code == 0, err
+    assert "0 labels changed since the last run" in err
+    assert labels_of(first)["red-2.png"] == ("pink", "example")
+    correct(first, {"red-2.png": ""})
+    assert run(*AGAIN)[0] == 0
+    assert labels_of(first)["red-2.png"][0] == "red"
+    assert load_record(record_path(first)).said == {}
+
+
+@pytest.mark.parametrize("place", ["labelled/labels.csv", "elsewhere.csv"])
+def test_own_guesses_among_the_examples_are_ignored(first, workplace, run, place):
+    correct(first, {"red-2.png": "pink"}, to=workplace / place)
+    code, _, err = run("label", "photos", "--examples", place, "--out", "second", "--no-gallery")
+    assert code == 0, err
+    assert f"{place}: 1 row differs from what was written here: used as examples; 23 guesses ignored" in err
+    found = labels_of(workplace / "second" / "labels.csv")
+    assert [item for item, (_, review) in found.items() if review == "example"] == ["red-2.png"]
+    assert len(found) == 24
+
+
+def test_a_sorted_and_reformatted_table_is_still_ours(first, run):
+    rows = sorted(read(first), key=lambda row: row["item"], reverse=True)
+    rows = [{**row, "probability": f"{float(row['probability']):.6f}"} for row in rows[:20]]
+    rows[3]["label"] = "pink"
+    write(rows, first)
+    code, _, err = run(*AGAIN)
+    assert code == 0, err
+    assert "1 row differs from what was written here: used as examples; 19 guesses ignored" in err
+
+
+@pytest.mark.parametrize("change", ["column", "cell"])
+def test_other_changes_are_not_overwritten(first, run, change):
+    rows = read(first)
+    if change == "column":
+        rows = [{**row, "note": "mine"} for row in rows]
+    else:
+        rows[0]["review"] = "ask Ann"
+    write(rows, first)
+    content = first.read_bytes()
+    code, _, err = run(*AGAIN)
+    assert code == 2
+    assert "exists and is not, or no longer, as this command wrote it" in err
+    assert first.read_bytes() == content
+
+
+def test_guesses_that_nothing_tells_from_changes_are_refused(first, workplace, run):
+    shutil.move(first, workplace / "mine.csv")
+    record_path(first).unlink()
+    code, _, err = run("label", "photos", "--examples", "mine.csv", "--out", "second")
+    assert code == 2
+    assert "mine.csv holds guesses of ours, and nothing tells which of its labels you changed" in err
+    assert not (workplace / "second").exists()
+
+
+def test_a_table_of_an_older_round_is_not_taken_for_corrections(first, workplace, run):
+    shutil.copy(first, workplace / "old.csv")
+    for colour in ("pink", "violet"):
+        correct(first, {"red-2.png": colour, "red-4.png": colour, "blue-2.png": colour})
+        assert run(*AGAIN)[0] == 0
+    code, _, err = run("label", "photos", "--examples", "old.csv", "--out", "third", "--no-gallery")
+    assert code == 2
+    assert "nothing tells which of its labels you changed" in err
+
+
+def test_suggestions_filled_in_are_examples(workplace, run):
+    assert run(*FIRST, "--suggest", 4)[0] == 0
+    table = workplace / "labelled" / "suggestions.csv"
+    items = [row["path"] for row in read(table)]
+    correct(table, {items[0]: "pink", items[2]: "pink"}, name="path")
+    code, _, err = run(*AGAIN)
+    assert code == 0, err
+    assert "--suggest 4" in err
+    assert "labelled/suggestions.csv: 2 filled in: used as examples" in err
+    found = labels_of(workplace / "labelled" / "labels.csv")
+    assert {item for item, answer in found.items() if answer == ("pink", "example")} == {items[0], items[2]}
+    assert not {row["path"] for row in read(table)} & {items[0], items[2]}
+
+
+def test_other_pictures_into_the_same_place_know_nothing_of_it(first, workplace, run):
+    shutil.copytree(workplace / "photos", workplace / "others")
+    code, _, err = run("label", "others", "--out", "labelled")
+    assert code == 2
+    assert "labelling needs examples of at least two classes" in err
+
+
+def test_options_given_again_win(first, run):
+    code, _, err = run(*AGAIN, "--gallery", "--suggest", 2)
+    assert code == 0, err
+    assert first.with_name("gallery.html").is_file()
+    assert load_record(record_path(first)).options["gallery"] is True
+    assert "--no-gallery" not in err
+
+
+def test_after_a_move_the_table_has_the_new_paths(workplace, run):
+    code, _, err = run(*FIRST, "--move", "--suggest", 2, "--export", "bulk")
+    assert code == 0, err
+    for name, column in (("labels.csv", "item"), ("suggestions.csv", "path"), ("bulk.csv", "path")):
+        rows = read(workplace / "labelled" / name)
+        assert rows
+        assert all((workplace / "labelled" / row[column]).is_file() for row in rows), name
+    correct(workplace / "labelled" / "labels.csv", {"red/red-2.png": "pink"}, to=workplace / "mine.csv")
+    shutil.copytree(workplace / "labelled" / "blue", workplace / "more")
+    code, _, err = run("label", "more", "--examples", "mine.csv", "--out", "second", "--no-gallery")
+    assert code == 0, err
+    assert "1 row differs" in err
+
+
+def test_a_killed_run_does_not_make_guesses_look_like_corrections(first, run, monkeypatch):
+    from marginshot.labelling import outputs
+
+    def killed(columns, path):
+        raise KeyboardInterrupt
+
+    correct(first, {"red-2.png": "pink", "red-4.png": "pink", "red-6.png": "pink"})
+    with monkeypatch.context() as patch:
+        patch.setattr(outputs, "write_table", killed)
+        assert run(*AGAIN)[0] == 130
+    code, _, err = run(*AGAIN)
+    assert code == 0, err
+    assert "3 rows differ from what was written here: used as examples; 21 guesses ignored" in err
+    assert sorted(load_record(record_path(first)).said) == ["red-2.png", "red-4.png", "red-6.png"]
+
+
+def test_a_damaged_record_is_one_sentence(first, run):
+    content = json.loads(record_path(first).read_text())
+    for damage in ("{", json.dumps(content | {"format": "x"}), json.dumps(content | {"said": {"a": 1}})):
+        record_path(first).write_text(damage)
+        code, _, err = run(*AGAIN)
+        assert code == 2
+        assert ".labels-run.json is damaged, or not the record of an earlier run" in err
+        assert len(err.splitlines()) == 1
+
+
+TICKETS = ["id,body,topic", "1,pay the bill,billing", "2,bill not paid,", "3,it crashed,bug", "4,crashed again it,"]
+
+
+def test_corrections_in_a_table_of_texts(workplace, run):
+    (workplace / "tickets.csv").write_text("\n".join(TICKETS) + "\n", encoding="utf-8")
+    first = ("label", "tickets.csv", "--text", "body", "--label", "topic", "--out", "done.csv", "--no-gallery")
+    assert run(*first)[0] == 0
+    rows = read(workplace / "done.csv")
+    rows[3]["topic"] = "praise"
+    write(rows[::-1], workplace / "done.csv")
+    code, _, err = run("label", "tickets.csv", "--out", "done.csv")
+    assert code == 0, err
+    assert "As in the last run: --text body --label topic --no-gallery" in err
+    assert "1 row differs from what was written here: used as examples; 1 guess ignored" in err
+    rows = read(workplace / "done.csv")
+    assert (rows[3]["id"], rows[3]["topic"], rows[3]["review"]) == ("4", "praise", "example")
+    (workplace / "tickets.csv").write_text("\n".join(TICKETS) + "bug\n", encoding="utf-8")
+    code, _, err = run("label", "tickets.csv", "--out", "done.csv")
+    assert code == 2
+    assert "row 4 is 'bug' in tickets.csv and was corrected to 'praise'" in err
