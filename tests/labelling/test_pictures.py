@@ -4,6 +4,7 @@ import json
 import struct
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -12,7 +13,8 @@ import pytest
 
 Image = pytest.importorskip("PIL.Image", reason="pictures need the extra vision")
 
-from marginshot.data.pictures import UnreadablePictureError, read_picture  # noqa: E402
+from marginshot.data import pictures  # noqa: E402
+from marginshot.data.pictures import UnreadablePictureError, is_picture, read_picture  # noqa: E402
 from marginshot.labelling import label_images  # noqa: E402
 from marginshot.labelling.exports import Export, export_paths, how_to_open, write_export  # noqa: E402
 from marginshot.labelling.gallery import thumbnail_uri  # noqa: E402
@@ -173,3 +175,56 @@ def test_large_groups_are_thinned_but_keep_the_least_certain(workplace, encoded,
     assert len(group["shown"]) == 10
     assert [entry["item"] for entry in group["shown"][:5]] == [result.collection.items[row] for row in ordered[:5]]
     assert group["shown"][-1]["item"] == result.collection.items[ordered[-1]]
+
+
+@pytest.fixture
+def without_heif(monkeypatch):
+    """As where pillow-heif is not installed."""
+    monkeypatch.setattr(pictures, "find_spec", lambda name: None if name == "pillow_heif" else find_spec(name))
+    pictures.picture_suffixes.cache_clear()
+    yield
+    pictures.picture_suffixes.cache_clear()
+
+
+@pytest.mark.usefixtures("without_heif", "encoded")
+def test_files_that_are_not_read_are_counted_by_kind(workplace, run):
+    for name in ("a.heic", "trip/b.HEIC", "c.mp4", "notes.txt", "README", ".hidden.mp4", "labelled/old.mp4"):
+        (workplace / "photos" / name).parent.mkdir(exist_ok=True)
+        (workplace / "photos" / name).write_bytes(b"x")
+    arguments = ("label", "photos", "--examples", "examples", "--out", "photos/labelled", "--no-gallery")
+    code, _, err = run(*arguments)
+    assert code == 0, err
+    told = (
+        "Not read: 2 .heic (to read them: pip install 'marginshot[heif]'), 1 without a suffix, 1 .mp4 (video), 1 .txt."
+    )
+    assert told in err.splitlines()
+    _, out, _ = run(*arguments, "--format", "json")
+    assert json.loads(out)["not_read"] == {".heic": 2, ".mp4": 1, ".txt": 1, "": 1}
+
+
+@pytest.mark.usefixtures("without_heif")
+def test_a_folder_of_other_files_says_what_is_there(tmp_path, workplace, run):
+    (tmp_path / "phone").mkdir()
+    (tmp_path / "phone" / "a.heic").write_bytes(b"x")
+    code, _, err = run("label", tmp_path / "phone", "--examples", "examples", "--out", "labelled")
+    assert code == 2
+    assert "there are 1 .heic (to read them: pip install 'marginshot[heif]')" in err
+
+
+@pytest.mark.parametrize("suffix", [".heic", ".avif"])
+def test_pictures_of_telephones_are_read(tmp_path, suffix):
+    if suffix not in pictures.picture_suffixes():
+        pytest.skip(f"nothing here reads {suffix}")
+    pictures._register_heif()
+    Image.new("RGB", (64, 48), (200, 40, 30)).save(tmp_path / f"x{suffix}")
+    assert is_picture(tmp_path / f"X{suffix.upper()}")
+    found = read_picture(tmp_path / f"x{suffix}")
+    assert (found.mode, found.size) == ("RGB", (64, 48))
+    assert np.abs(np.asarray(found).mean(axis=(0, 1)) - (200, 40, 30)).max() < 8
+
+
+def test_pillows_own_limit_is_told_in_our_words(tmp_path, monkeypatch):
+    Image.new("L", (64, 64)).save(tmp_path / "x.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+    with pytest.raises(UnreadablePictureError, match=r"^is too large to be read; save it smaller$"):
+        read_picture(tmp_path / "x.png")

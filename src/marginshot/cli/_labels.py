@@ -161,6 +161,7 @@ def _report(labelling: Labelling, outputs: Outputs, show: Show, record: Record |
             "none_of_the_classes": labelling.n_foreign,
             "changed": n_changed,
             "left_out": labelling.problems,
+            "not_read": dict(labelling.collection.not_read),
             "seconds": {name: round(value, 3) for name, value in labelling.seconds.items()},
             "files": [str(path) for path in outputs.files],
         }
@@ -175,6 +176,10 @@ def _report(labelling: Labelling, outputs: Outputs, show: Show, record: Record |
 
 
 def _report_left_out(labelling: Labelling) -> None:
+    from marginshot.data.pictures import describe_unread
+
+    if labelling.collection.not_read:
+        say(f"Not read: {describe_unread(labelling.collection.not_read)}.")
     for item, reason in list(labelling.problems.items())[:10]:
         say(f"Left out {item}: {reason}.")
     if len(labelling.problems) > 10:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -15,8 +17,13 @@ import numpy as np
 if TYPE_CHECKING:
     from PIL import Image
 
-#: What counts as a picture when a folder is searched.
-PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff", ".bmp", ".gif", ".ppm", ".pgm"})
+# What counts as a picture when a folder is searched, wherever Pillow is installed.
+_ALWAYS_READ = frozenset({".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff", ".bmp", ".gif", ".ppm", ".pgm"})
+_HEIF = frozenset({".heic", ".heif", ".hif"})
+_AVIF = frozenset({".avif"})
+
+_VIDEO = frozenset({".mp4", ".mov", ".avi", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg", ".3gp"})
+_RAW = frozenset({".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf"})
 
 # Pixels a side, far more than encoders look at.
 _ENOUGH_PIXELS = 1024
@@ -39,9 +46,54 @@ _MOST_BYTES_PER_PIXEL = 8
 _BYTES_PER_PIXEL_OF_PROGRESSIVE_JPEG = 6  # all coefficients of the whole picture
 
 
+@cache
+def picture_suffixes() -> frozenset[str]:
+    """Suffixes of the pictures that can be read here: HEIC where pillow-heif is installed, AVIF where Pillow has it."""
+    suffixes = _ALWAYS_READ
+    if find_spec("pillow_heif") is not None:
+        suffixes |= _HEIF
+    if find_spec("PIL") is not None:
+        from PIL import features
+
+        suffixes |= _AVIF if "avif" in features.get_supported_modules() else frozenset()
+    return suffixes
+
+
 def is_picture(path: Path) -> bool:
     """Whether a file's name is that of a picture, and not hidden."""
-    return path.suffix.lower() in PICTURE_SUFFIXES and not path.name.startswith(".")
+    return path.suffix.lower() in picture_suffixes() and not path.name.startswith(".")
+
+
+def describe_unread(counts: Mapping[str, int]) -> str:
+    """Files that are no pictures here, counted by suffix, in words: what they are and what would read them.
+
+    Examples
+    --------
+    >>> describe_unread({".mp4": 3, ".txt": 1, "": 2})
+    '3 .mp4 (video), 2 without a suffix, 1 .txt'
+    """
+    words = []
+    for suffix, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])):
+        advice = next((f" ({advice})" for kinds, advice in _ADVICE if suffix in kinds), "")
+        words.append(f"{count:,} {suffix or 'without a suffix'}{advice}")
+    return ", ".join(words)
+
+
+_ADVICE = (
+    (_HEIF, "to read them: pip install 'marginshot[heif]'"),
+    (_AVIF, "to read them: pip install 'pillow>=11.3'"),
+    (_VIDEO, "video"),
+    (_RAW, "raw camera files: export them as JPEG"),
+)
+
+
+@cache
+def _register_heif() -> None:
+    """Let Pillow open HEIC files, once; it stays so for the process, as Pillow has it."""
+    if find_spec("pillow_heif") is not None:
+        from pillow_heif import register_heif_opener
+
+        register_heif_opener()
 
 
 class UnreadablePictureError(ValueError):
@@ -56,6 +108,7 @@ def read_picture(source: Path | BinaryIO, enough: int = _ENOUGH_PIXELS) -> Image
     """
     from PIL import Image, UnidentifiedImageError
 
+    _register_heif()
     try:
         with Image.open(source) as image:
             whole = image.size
@@ -69,6 +122,8 @@ def read_picture(source: Path | BinaryIO, enough: int = _ENOUGH_PIXELS) -> Image
         raise
     except UnidentifiedImageError as error:
         raise UnreadablePictureError("cannot be read as a picture (of no known format)") from error
+    except Image.DecompressionBombError as error:
+        raise UnreadablePictureError("is too large to be read; save it smaller") from error
     except Exception as error:
         # Of a damaged file each of Pillow's many readers may raise anything.
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -84,8 +139,8 @@ def _check_size(image: Image.Image, whole: tuple[int, int]) -> int:
     """
     n_pixels = math.prod(image.size)
     n_bytes = n_pixels * _BYTES_PER_PIXEL.get(image.mode, _MOST_BYTES_PER_PIXEL)
-    if image.format == "WEBP":
-        n_bytes = n_pixels * _MOST_BYTES_PER_PIXEL  # its reader holds the picture twice
+    if image.format in ("WEBP", "HEIF", "AVIF"):
+        n_bytes = n_pixels * _MOST_BYTES_PER_PIXEL  # their readers hold the picture twice
     if image.info.get("progressive"):
         n_bytes += math.prod(whole) * _BYTES_PER_PIXEL_OF_PROGRESSIVE_JPEG
     most_pixels = _MOST_PIXELS_REDUCED if image.size != whole else _MOST_PIXELS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -34,6 +34,8 @@ class Collection:
         Given label of each item, empty where unknown.
     listed : ndarray of bool of shape (n_items,)
         Items that belong in the output; examples kept elsewhere do not.
+    not_read : mapping of str to int
+        Number of files beside the items that are of no kind we read, by suffix.
     """
 
     kind: Kind
@@ -41,6 +43,7 @@ class Collection:
     contents: Sequence[Any] | NDArray[Any]
     labels: tuple[str, ...]
     listed: NDArray[np.bool_]
+    not_read: Mapping[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.items)
@@ -54,6 +57,7 @@ class Collection:
             contents,
             tuple(self.labels[i] for i in rows),
             self.listed[list(rows)],
+            self.not_read,
         )
 
 

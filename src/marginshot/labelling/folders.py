@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from marginshot.data.pictures import PICTURE_SUFFIXES, is_picture
+from marginshot.data.pictures import describe_unread, is_picture, picture_suffixes
 from marginshot.labelling.collection import Collection, check_classes
 from marginshot.labelling.errors import MissingInputError, Option, RefusedError
 from marginshot.labelling.store import file_digest
@@ -56,8 +57,9 @@ def collect_pictures(
     classes = check_classes((example.label for example in given), "Examples")
     folders = [path for path in (*examples, *leave_out) if path.is_dir()]
     paths = list(find_pictures(source, folders))
+    others = count_others(source, folders)
     if not paths:
-        raise ValueError(f"{source} holds no pictures ({', '.join(sorted(PICTURE_SUFFIXES))}).")
+        raise _no_pictures(source, others)
     labels, outside = _match(paths, given)
     if len(paths) == sum(1 for label in labels if label):
         raise ValueError(
@@ -71,6 +73,7 @@ def collect_pictures(
         [*paths, *(example.path for example in outside)],
         (*labels, *(example.label for example in outside)),
         np.arange(len(items)) < len(paths),
+        others,
     )
 
 
@@ -93,24 +96,40 @@ def collect_unlabelled(source: Path, leave_out: Iterable[Path] = ()) -> Collecti
     """All pictures of ``source`` at any depth, none labelled."""
     if not source.is_dir():
         raise ValueError(f"{source} is not a folder of pictures.")
-    paths = list(find_pictures(source, [path for path in leave_out if path.is_dir()]))
+    folders = [path for path in leave_out if path.is_dir()]
+    paths = list(find_pictures(source, folders))
+    others = count_others(source, folders)
     if not paths:
-        raise ValueError(f"{source} holds no pictures ({', '.join(sorted(PICTURE_SUFFIXES))}).")
+        raise _no_pictures(source, others)
     items = tuple(path.relative_to(source).as_posix() for path in paths)
-    return Collection("picture", items, paths, ("",) * len(paths), np.ones(len(paths), dtype=bool))
+    return Collection("picture", items, paths, ("",) * len(paths), np.ones(len(paths), dtype=bool), others)
 
 
-def find_pictures(root: Path, leave_out: Iterable[Path]) -> Iterable[Path]:
+def _no_pictures(source: Path, others: Mapping[str, int]) -> ValueError:
+    instead = f"; there are {describe_unread(others)}" if others else ""
+    return ValueError(f"{source} holds no pictures ({', '.join(sorted(picture_suffixes()))}){instead}.")
+
+
+def find_pictures(root: Path, leave_out: Iterable[Path]) -> Iterator[Path]:
     """Pictures below ``root`` in a fixed order, hidden files and the folders ``leave_out`` aside."""
+    for path in _find_files(root, leave_out):
+        # A link to nowhere is reported when it is to be opened; a pipe or a device would never end.
+        if is_picture(path) and (path.is_file() or not path.exists()):
+            yield path
+
+
+def count_others(root: Path, leave_out: Iterable[Path]) -> dict[str, int]:
+    """Files below ``root`` that are no pictures, by suffix; hidden ones and the folders ``leave_out`` aside."""
+    others = (path for path in _find_files(root, leave_out) if not is_picture(path) and not path.name.startswith("."))
+    return dict(Counter(path.suffix.lower() for path in others))
+
+
+def _find_files(root: Path, leave_out: Iterable[Path]) -> Iterator[Path]:
     skipped = {folder.resolve() for folder in leave_out} - {root.resolve()}
     for folder, children, files in os.walk(root, onerror=_not_searched):
         here = Path(folder)
         children[:] = sorted(c for c in children if not c.startswith(".") and (here / c).resolve() not in skipped)
-        for name in sorted(files):
-            path = here / name
-            # A link to nowhere is reported when it is to be opened; a pipe or a device would never end.
-            if is_picture(path) and (path.is_file() or not path.exists()):
-                yield path
+        yield from (here / name for name in sorted(files))
 
 
 def _not_searched(error: OSError) -> None:
