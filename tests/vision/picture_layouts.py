@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import pickle
 from pathlib import Path
 
@@ -80,3 +81,51 @@ def write_cub(root: Path, classes: tuple[str, ...], per_class: int = 3, side: in
     (folder / "images.txt").write_text("".join(f"{i + 1} {file}\n" for i, file in enumerate(files)))
     (folder / "image_class_labels.txt").write_text("".join(f"{i + 1} {label}\n" for i, label in enumerate(labels)))
     (folder / "classes.txt").write_text("".join(f"{k + 1} {name}\n" for k, name in enumerate(classes)))
+
+
+def write_category_split(root: Path, splits: dict[str, tuple[str, ...]], per_class: int = 3, side: int = 84) -> None:
+    """miniImageNet_category_split_*.pickle, labels counted over all splits, as Gidaris publishes them."""
+    root.mkdir(parents=True, exist_ok=True)
+    first = 0
+    for word, classes in zip(("train_phase_train", "val", "test"), splits.values(), strict=True):
+        pixels = [np.asarray(picture(label, i, side)) for label in range(len(classes)) for i in range(per_class)]
+        labels = [first + label for label in range(len(classes)) for _ in range(per_class)]
+        names = {name: first + label for label, name in enumerate(classes)}
+        content = {"data": np.stack(pixels), "labels": labels, "catname2label": names}
+        (root / f"miniImageNet_category_split_{word}.pickle").write_bytes(pickle.dumps(content, protocol=2))
+        first += len(classes)
+
+
+def write_tiered_archives(root: Path, counts: tuple[int, int, int], per_class: int = 3, side: int = 84) -> None:
+    root.mkdir(parents=True, exist_ok=True)
+    first = 0
+    for word, n_classes in zip(("train", "val", "test"), counts, strict=True):
+        pixels = [np.asarray(picture(label, i, side)) for label in range(n_classes) for i in range(per_class)]
+        np.savez_compressed(root / f"{word}_images.npz", images=np.stack(pixels))
+        labels = [first + label for label in range(n_classes) for _ in range(per_class)]
+        (root / f"{word}_labels.pkl").write_bytes(pickle.dumps({"labels": labels}, protocol=2))
+        first += n_classes
+
+
+def write_closer_look(root: Path, splits: dict[str, tuple[str, ...]], per_class: int = 3, side: int = 96) -> None:
+    """filelists/{base,val,novel}.json with paths of another machine, over class folders in images/."""
+    names = [name for classes in splits.values() for name in classes]
+    (root / "filelists").mkdir(parents=True)
+    for word, classes in zip(("base", "val", "novel"), splits.values(), strict=True):
+        write_class_folders(root / "images", classes, per_class, side)
+        files = [(name, f"/home/them/CUB/images/{name}/{i:04d}.jpg") for name in classes for i in range(per_class)]
+        content = {
+            "label_names": names,
+            "image_names": [file for _, file in files],
+            "image_labels": [names.index(name) for name, _ in files],
+        }
+        (root / "filelists" / f"{word}.json").write_text(json.dumps(content))
+
+
+def write_easyfsl(root: Path, splits: dict[str, tuple[str, ...]], per_class: int = 3, side: int = 96) -> None:
+    """{train,val,test}.json with ./data/... folders, over class folders in images/."""
+    for word, classes in zip(("train", "val", "test"), splits.values(), strict=True):
+        write_class_folders(root / "images", classes, per_class, side)
+        roots = [f"./data/CUB/images/{name}" for name in classes]
+        content = {"class_names": list(classes), "class_roots": roots}
+        (root / f"{word}.json").write_text(json.dumps(content))

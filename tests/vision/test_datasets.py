@@ -12,10 +12,14 @@ from numpy.testing import assert_array_equal
 from picture_layouts import (
     picture,
     png,
+    write_category_split,
     write_class_folders,
+    write_closer_look,
     write_csv_lists,
     write_cub,
+    write_easyfsl,
     write_mini_cache,
+    write_tiered_archives,
     write_tiered_pickles,
 )
 from PIL import Image
@@ -50,9 +54,11 @@ def test_every_layout_of_miniimagenet_gives_the_same(tmp_path, small_splits, spl
         write_class_folders(tmp_path / "folders" / word, classes, side=84)
     write_csv_lists(tmp_path / "lists", splits, side=84)
     write_mini_cache(tmp_path / "cache", splits)
-    opened = [
-        open_dataset("miniimagenet", tmp_path / kind, split, subset=True) for kind in ("folders", "lists", "cache")
-    ]
+    write_category_split(tmp_path / "categories", splits)
+    write_closer_look(tmp_path / "closer", splits, side=84)
+    write_easyfsl(tmp_path / "easy", splits, side=84)
+    kinds = ("folders", "lists", "cache", "categories", "closer", "easy")
+    opened = [open_dataset("miniimagenet", tmp_path / kind, split, subset=True) for kind in kinds]
     for images in opened:
         assert images.classes == splits[split]
         assert images.labels.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
@@ -133,6 +139,66 @@ def test_cub_as_published(tmp_path, small_splits):
     (tmp_path / "CUB_200_2011" / "images" / images.items[0]).unlink()
     with pytest.raises(DatasetMismatchError, match=f"lists 1 pictures that are not in .*, first {images.items[0]}"):
         open_dataset("cub", tmp_path, "validation", subset=True)
+
+
+def test_tiered_archives(tmp_path):
+    write_tiered_archives(tmp_path, (351, 97, 2), per_class=1, side=8)
+    images = open_dataset("tieredimagenet", tmp_path, "validation", subset=True)
+    assert len(images.classes) == 97
+    assert images.classes[:2] == ("351", "352")
+    assert np.array_equal(np.asarray(images.source.read(3)), np.asarray(picture(3, 0, 8)))
+    with pytest.raises(DatasetMismatchError, match=r"test split of tieredimagenet has 160 classes, but .* has 2"):
+        open_dataset("tieredimagenet", tmp_path, "test")
+    np.savez(tmp_path / "test_images.npz", images=np.zeros((3, 8, 8, 3), np.uint8))
+    with pytest.raises(DatasetMismatchError, match="has 3 pictures but 2 labels"):
+        open_dataset("tieredimagenet", tmp_path, "test", subset=True)
+
+
+def test_cub_as_it_unpacks_is_a_folder_too(tmp_path, small_splits):
+    classes = tuple(sorted(sum(small_splits("cub", 2).values(), ())))
+    write_cub(tmp_path, classes, side=16)
+    (tmp_path / "CUB_200_2011" / "attributes").mkdir()
+    (tmp_path / "CUB_200_2011" / "classes.txt").unlink()
+    (tmp_path / "attributes.txt").write_text("1 has_bill_shape::curved\n")
+    assert open_dataset("folder", tmp_path, "all").classes == classes
+    assert open_dataset("cub", tmp_path, "test", subset=True).classes == small_splits("cub", 2)["test"]
+
+
+def test_json_lists_split_any_folder(tmp_path):
+    splits = {"base": ("a", "b"), "validation": ("c",), "test": ("d", "e")}
+    write_easyfsl(tmp_path / "easy", splits, side=8)
+    write_closer_look(tmp_path / "closer", splits, side=8)
+    for kind in ("easy", "closer"):
+        for split, classes in splits.items():
+            images = open_dataset("folder", tmp_path / kind, split)
+            assert images.classes == classes
+            assert len(images) == 3 * len(classes)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"class_names": ["a"]}', "has neither class_names and class_roots"),
+        ('{"class_names": ["a", "a"], "class_roots": ["images/a", "images/a"]}', "one folder for each of its classes"),
+        ('{"class_names": ["a"], "class_roots": ["../../secret"]}', "lists ../../secret, of which nothing is in"),
+        (
+            '{"label_names": ["a"], "image_names": ["images/a/0000.jpg"], "image_labels": [4]}',
+            "labels up to 4",
+        ),
+        (
+            '{"label_names": ["a"], "image_names": ["images/a/0000.jpg", "images/../x.jpg"], "image_labels": [0, 0]}',
+            r"lists 1 pictures that are not in .*, first images/../x.jpg",
+        ),
+        ("[]", "is damaged, or not a list of classes"),
+    ],
+)
+def test_odd_json_lists_are_refused(tmp_path, content, message):
+    write_class_folders(tmp_path / "data" / "images", ("a",), side=8)
+    (tmp_path / "secret").mkdir()
+    picture(0, 0, 8).save(tmp_path / "data" / "x.jpg")
+    (tmp_path / "data" / "novel.json").write_text(content)
+    with pytest.raises(DatasetMismatchError, match=message):
+        open_dataset("folder", tmp_path / "data", "test")
 
 
 def test_class_folders_found_at_any_depth_but_only_once(tmp_path, small_splits):

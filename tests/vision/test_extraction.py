@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tarfile
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs the extra vision")
 
 from picture_layouts import picture, write_class_folders  # noqa: E402
+from PIL import Image  # noqa: E402
 
 from marginshot.data.features import load_features  # noqa: E402
 from marginshot.vision.backbones import build_backbone  # noqa: E402
@@ -231,11 +233,40 @@ def test_old_names_of_densenet(tmp_path):
 def test_a_checkpoint_that_does_not_say_its_network(tmp_path):
     path = tmp_path / "model.pth.tar"
     publish(path, "resnet18", "mystery", "fc")
-    with pytest.raises(CheckpointError, match=r"does not say which network it holds .*'mystery'.*--backbone"):
+    with pytest.raises(CheckpointError, match=r"holds the network 'mystery'.*--backbone.*the project's own code"):
         load_published(path)
     assert load_published(path, "resnet18")[0] == "resnet18"
-    with pytest.raises(CheckpointError, match=r"model\.pth\.tar does not fit resnet12"):
+    # The way out must not be the option that led here.
+    with pytest.raises(CheckpointError, match=r"is not our resnet12: it has no .*project's own code") as caught:
         load_published(path, "resnet12")
+    assert "--backbone" not in str(caught.value)
+
+
+def test_simpleshots_conv4(tmp_path):
+    path = tmp_path / "conv4.pth.tar"
+    expected = publish(path, "conv4", "conv4", "logits").state_dict()
+    content = torch.load(path, weights_only=True)
+    theirs = {
+        re.sub(r"blocks\.(\d)", lambda found: f"conv{int(found[1]) + 1}", name): value
+        for name, value in content["state_dict"].items()
+    }
+    assert "module.conv4.1.running_mean" in theirs
+    torch.save({**content, "state_dict": theirs}, path)
+    name, network = load_published(path)
+    assert name == "conv4"
+    assert all(torch.equal(value, expected[key]) for key, value in network.state_dict().items())
+
+
+def test_published_networks_see_pictures_as_simpleshot_showed_them(tmp_path):
+    from torchvision import transforms
+
+    path = tmp_path / "model_best.pth.tar"
+    publish(path, "conv4", "conv4", "logits")
+    picture = Image.fromarray(np.random.default_rng(0).integers(0, 255, (120, 150, 3), dtype=np.uint8))
+    theirs = transforms.Compose([transforms.Resize(96), transforms.CenterCrop(84), transforms.ToTensor()])
+    mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
+    expected = (theirs(picture) - mean[:, None, None]) / std[:, None, None]
+    torch.testing.assert_close(load_encoder(str(path)).preprocessing(picture), expected)
 
 
 def test_a_truncated_checkpoint_is_named(tmp_path):

@@ -13,7 +13,7 @@ from torch import nn
 
 from marginshot.vision.backbones import build_backbone
 from marginshot.vision.efficientnet import OFFLINE_ENCODER, load_efficientnet_lite0
-from marginshot.vision.preprocessing import Preprocessing, plain_preprocessing
+from marginshot.vision.preprocessing import Preprocessing, plain_preprocessing, published_preprocessing
 from marginshot.vision.published import load_published
 from marginshot.vision.runs import RunError, RunFolder, read_tensors
 
@@ -61,7 +61,7 @@ def load_encoder(
         return _from_run(path, weights, image_size)
     if path.is_file():
         name, network = load_published(path, backbone)
-        return Encoder(f"{name} from {path.name}", network, plain_preprocessing(image_size or 84))
+        return Encoder(f"{name} from {path.name}", network, published_preprocessing(image_size or 84))
     if spec == OFFLINE_ENCODER:
         network, preprocessing = load_efficientnet_lite0(image_size)
         return Encoder(spec, network, preprocessing)

@@ -48,6 +48,21 @@ def augmenting_preprocessing(settings: TrainSettings) -> Preprocessing:
     return transforms.Compose([*steps, transforms.ToTensor(), transforms.Normalize(IMAGENET_MEAN, IMAGENET_STD)])
 
 
+def published_preprocessing(image_size: int) -> Preprocessing:
+    """That of SimpleShot and LaplacianShot when they evaluate: a picture -> (3, image_size, image_size).
+
+    Shorter side to 256/224 of ``image_size``, bilinear, then the middle square.
+    """
+    return transforms.Compose(
+        [
+            transforms.Resize(int(image_size * 256 / 224), interpolation=transforms.InterpolationMode.BILINEAR),
+            transforms.CenterCrop(image_size),
+            transforms.ToTensor(),
+            transforms.Normalize(IMAGENET_MEAN, IMAGENET_STD),
+        ]
+    )
+
+
 class AugmentedImages(Dataset):
     """Augmented pictures, addressed by (epoch, index).
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from marginshot.vision.datasets.array_pickles import UnsafePickleError
 from marginshot.vision.datasets.csv_lists import find_csv_list, open_csv_list
@@ -11,10 +13,15 @@ from marginshot.vision.datasets.cub import find_cub, open_cub
 from marginshot.vision.datasets.folders import find_named_folders, images_in_folders, open_folder
 from marginshot.vision.datasets.glyphs import draw_glyphs
 from marginshot.vision.datasets.images import CorruptImageError, ImageSet, drop_corrupt
+from marginshot.vision.datasets.json_lists import find_json_list, open_json_list
 from marginshot.vision.datasets.pickles import (
+    find_category_split,
     find_mini_cache,
+    find_tiered_archives,
     find_tiered_pickles,
+    open_category_split,
     open_mini_cache,
+    open_tiered_archives,
     open_tiered_pickles,
 )
 from marginshot.vision.datasets.splits import SPLITS, DatasetMismatchError, match_published, published_classes
@@ -31,6 +38,12 @@ __all__ = [
 ]
 
 DATASETS = ("miniimagenet", "tieredimagenet", "cub", "glyphs", "folder")
+
+
+_ARCHIVES: dict[str, tuple[tuple[Callable[..., Any], Callable[..., ImageSet]], ...]] = {
+    "miniimagenet": ((find_mini_cache, open_mini_cache), (find_category_split, open_category_split)),
+    "tieredimagenet": ((find_tiered_pickles, open_tiered_pickles), (find_tiered_archives, open_tiered_archives)),
+}
 
 
 def open_dataset(name: str, data: Path | None, split: str, *, subset: bool = False, seed: int = 0) -> ImageSet:
@@ -61,30 +74,38 @@ def open_dataset(name: str, data: Path | None, split: str, *, subset: bool = Fal
     if not data.is_dir():
         raise ValueError(f"{data} is not a folder; pass the folder that holds the dataset {name}.")
     if name == "folder":
-        return open_folder(data, split, seed)
+        return _open_folder(data, split, seed)
     images = match_published(_open_published(name, data, split), name, split, subset=subset)
     return replace(images, name=f"{name} ({split})")
 
 
+def _open_folder(data: Path, split: str, seed: int) -> ImageSet:
+    """Class folders, whose splits JSON lists may tell; of CUB as it unpacks, the folders below images."""
+    listed = find_json_list(data, split) if split != "all" else None
+    if listed is not None:
+        return open_json_list(data, listed)
+    cub = find_cub(data)
+    return open_folder(data if cub is None else cub / "images", split, seed)
+
+
 def _open_published(name: str, data: Path, split: str) -> ImageSet:
-    """The first layout that is there: pickles, the dataset's own tables, CSV lists, class folders."""
-    cache = find_mini_cache(data, split) if name == "miniimagenet" else None
-    if cache is not None:
-        return open_mini_cache(cache)
-    pickles = find_tiered_pickles(data, split) if name == "tieredimagenet" else None
-    if pickles is not None:
-        return open_tiered_pickles(*pickles)
+    """The first layout that is there: published archives, the dataset's own tables, lists, class folders."""
+    for find, open_found in _ARCHIVES.get(name, ()):
+        found = find(data, split)
+        if found is not None:
+            return open_found(*found) if isinstance(found, tuple) else open_found(found)
     classes = published_classes(name)[split]
     cub = find_cub(data) if name == "cub" else None
     if cub is not None:
         return open_cub(cub, classes)
-    listed = find_csv_list(data, split)
-    if listed is not None:
-        return open_csv_list(data, listed)
+    for find_list, open_list in ((find_csv_list, open_csv_list), (find_json_list, open_json_list)):
+        listed = find_list(data, split)
+        if listed is not None:
+            return open_list(data, listed)
     folders = find_named_folders(data, classes)
     if folders:
         return images_in_folders(data, {cls: folders[cls] for cls in classes if cls in folders}, str(data))
     raise DatasetMismatchError(
-        f"{data} holds no layout of {name} for the {split} split: no class folders like {classes[0]}, no CSV lists, "
-        "no published archive; docs/guides/datasets.md lists the layouts."
+        f"{data} holds no layout of {name} for the {split} split: no class folders like {classes[0]}, no CSV or JSON "
+        "lists, no published archive; docs/guides/datasets.md lists the layouts."
     )

@@ -10,44 +10,42 @@ from marginshot._lib.reading import reading
 from marginshot.vision.datasets.images import FileImages, ImageSet
 from marginshot.vision.datasets.splits import DatasetMismatchError
 
-_TABLES = ("images.txt", "image_class_labels.txt", "classes.txt")
+_LIST = "images.txt"
 
 
 def find_cub(root: Path) -> Path | None:
-    """The folder that holds images.txt, image_class_labels.txt and classes.txt: ``root`` or root/CUB_200_2011."""
-    for folder in (root, root / "CUB_200_2011"):
-        if all((folder / table).is_file() for table in _TABLES):
+    """The folder that holds images.txt and images/: ``root``, or one of that archive's name one or two folders down."""
+    inner = Path("CUB_200_2011")
+    for folder in (root, root / inner, root / inner / inner):
+        if (folder / _LIST).is_file() and (folder / "images").is_dir():
             return folder
     return None
 
 
-def open_cub(root: Path, classes: tuple[str, ...]) -> ImageSet:
-    """The pictures of ``classes`` as listed in the dataset's own tables."""
-    paths, class_ids, names = (_table(root / table) for table in _TABLES)
-    unknown = sorted(set(paths) - set(class_ids))
-    if unknown:
-        raise DatasetMismatchError(
-            f"{root / _TABLES[1]} has no line for picture {unknown[0]}; extract the archive again."
-        )
-    class_of = {key: names.get(class_ids[key], "") for key in paths}
-    keys = [key for key in paths if class_of[key] in set(classes)]
-    items = tuple(paths[key] for key in keys)
+def open_cub(root: Path, classes: tuple[str, ...] | None = None) -> ImageSet:
+    """The pictures of ``classes``, or of all, as listed in images.txt; a picture's class is the folder it is in."""
+    paths = [path for path in _table(root / _LIST).values() if classes is None or _class_of(path) in set(classes)]
     folder = root / "images"
-    missing = [item for item in items if not (folder / item).is_file()]
+    missing = [path for path in paths if ".." in path.split("/") or not (folder / path).is_file()]
     if missing:
         raise DatasetMismatchError(
-            f"{root / _TABLES[0]} lists {len(missing)} pictures that are not in {folder}, first {missing[0]}; "
+            f"{root / _LIST} lists {len(missing)} pictures that are not in {folder}, first {missing[0]}; "
             "extract the archive again."
         )
-    present = tuple(name for name in classes if name in set(class_of.values()))
+    found = {_class_of(path) for path in paths}
+    present = tuple(name for name in (classes or sorted(found)) if name in found)
     position = {name: index for index, name in enumerate(present)}
     return ImageSet(
         name=str(root),
         classes=present,
-        labels=np.array([position[class_of[key]] for key in keys], dtype=np.int64),
-        items=items,
-        source=FileImages(folder, items),
+        labels=np.array([position[_class_of(path)] for path in paths], dtype=np.int64),
+        items=tuple(paths),
+        source=FileImages(folder, tuple(paths)),
     )
+
+
+def _class_of(path: str) -> str:
+    return path.split("/")[0]
 
 
 def _table(path: Path) -> dict[str, str]:
