@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_array_equal
 
@@ -71,9 +72,24 @@ def test_every_method_runs(cli):
     assert outcome.code == 0
     rows = list(csv.DictReader(io.StringIO(outcome.out)))
     listed = json.loads(cli("methods", "--format", "json").out)
-    assert [row["method"] for row in rows] == [entry["name"] for entry in listed]
+    assert {row["method"] for row in rows} == {entry["name"] for entry in listed}
+    assert len(rows) == len(listed)
     # Ten digits, five of them in a task: every method beats guessing by far.
     assert all(float(row["accuracy"]) > 0.4 for row in rows), rows
+
+
+def test_predictions(cli, fails):
+    command = ("evaluate", "digits", "--methods", "protonet", "--tasks", 4, "--shot", 1)
+    outcome = cli(*command, "--predictions", "scores.parquet", "--json", "result.json")
+    assert outcome.code == 0
+    assert "Predictions written to scores.parquet" in outcome.err
+    table = pq.read_table("scores.parquet").to_pandas()
+    right = table["scores"].map(np.argmax) == table["truth"]
+    assert_array_equal(right.groupby(table["task"]).mean(), Evaluation.load("result.json").results[0].per_task)
+    assert cli(*command, "--predictions", "scores.parquet").code == 0  # its own earlier file is replaced
+    assert "predictions are a .parquet file; got 'scores.csv'" in fails(*command, "--predictions", "scores.csv")
+    resumed = fails(*command, "--predictions", "scores.parquet", "--json", "result.json", "--resume")
+    assert "were not kept: leave out --resume" in resumed
 
 
 def test_several_features_and_tasks_make_several_blocks(cli):

@@ -19,14 +19,22 @@ def check_task_batch(support: ArrayLike, support_labels: ArrayLike, query: Array
     return support, _check_labels(support, support_labels, query), query
 
 
-def check_table_tasks(
-    table: ArrayLike, support: ArrayLike, support_labels: ArrayLike, query: ArrayLike
-) -> tuple[Array, Labels, Labels, Labels]:
-    """Table (n_rows, D), support rows (T, n), labels (T, n) and query rows (T, m)."""
+def check_table(table: ArrayLike) -> Array:
+    """A table (n_rows, D) of finite floats."""
     array = np.asarray(table)
     if array.ndim != 2:
         raise ValueError(f"table must have shape (n_rows, n_features); got {array.shape}.")
-    array = _check_rows("table", array[None])[0]
+    array = _check_numbers("table", array)
+    bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
+    if len(bad):
+        raise ValueError(f"table must be finite; row {bad[0]} holds NaN or infinity.")
+    return array
+
+
+def check_row_numbers(
+    n_rows: int, support: ArrayLike, support_labels: ArrayLike, query: ArrayLike
+) -> tuple[Labels, Labels, Labels]:
+    """Support rows (T, n) of a table of ``n_rows``, labels (T, n) and query rows (T, m)."""
     rows = {name: np.asarray(values) for name, values in (("support", support), ("query", query))}
     for name, numbers in rows.items():
         if numbers.dtype.kind not in "iu" or numbers.ndim != 2:
@@ -34,10 +42,10 @@ def check_table_tasks(
                 f"{name} must be row numbers (n_tasks, n_rows) of the table; got {numbers.dtype} "
                 f"of shape {numbers.shape}."
             )
-        if numbers.size and not 0 <= numbers.min() <= numbers.max() < len(array):
-            raise ValueError(f"{name} must be row numbers below {len(array)}; got {numbers.min()} to {numbers.max()}.")
+        if numbers.size and not 0 <= numbers.min() <= numbers.max() < n_rows:
+            raise ValueError(f"{name} must be row numbers below {n_rows}; got {numbers.min()} to {numbers.max()}.")
     labels = _check_labels(rows["support"], support_labels, rows["query"])
-    return array, rows["support"].astype(np.int64, order="C"), labels, rows["query"].astype(np.int64, order="C")
+    return rows["support"].astype(np.int64, order="C"), labels, rows["query"].astype(np.int64, order="C")
 
 
 def _check_labels(support: NDArray[Any], support_labels: ArrayLike, query: NDArray[Any]) -> Labels:
@@ -72,12 +80,15 @@ def check_task_labels(labels: Labels) -> Labels:
     return labels
 
 
-def _check_rows(name: str, rows: ArrayLike) -> Array:
-    array = np.asarray(rows)
+def _check_numbers(name: str, values: ArrayLike) -> Array:
+    array = np.asarray(values)
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{name} must be an array of real numbers; got dtype {array.dtype}.")
-    if array.dtype.kind != "f":
-        array = array.astype(np.float64)
+    return array if array.dtype.kind == "f" else array.astype(np.float64)
+
+
+def _check_rows(name: str, rows: ArrayLike) -> Array:
+    array = _check_numbers(name, rows)
     if array.ndim != 3:
         raise ValueError(f"{name} must have shape (n_tasks, n_rows, n_features); got {array.shape}.")
     with np.errstate(over="ignore", invalid="ignore"):

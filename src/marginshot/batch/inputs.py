@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from marginshot._lib.threads import map_in_threads
+from marginshot.data.table import FeatureTable
 from marginshot.model.discriminant import LEAST_LENGTH
 from marginshot.model.kernels import Kernel
 from marginshot.model.transforms import CentreAndNormalise, is_extreme, rounding_length, scale_inner_products, widened
@@ -19,6 +22,7 @@ Rows = NDArray[np.int64]
 
 SHARED_ROWS = 4096  # rows of a table whose inner products are kept: 64 MB
 _BLOCK = 256  # rows whose inner products a thread computes at once
+_KEPT = 4  # tables, as different transforms prepare them, that are kept between calls: 256 MB of inner products
 
 
 def inner_products(
@@ -56,28 +60,20 @@ class ArrayTasks:
         return inner_products(self.support[tasks], self.query[tasks], self.labels[tasks], transformer, kernel)
 
 
-class TableTasks:
-    """Tasks over one table of features (n_rows, D): ``support`` (T, n) and ``query`` (T, m) are row numbers.
+class SharedRows:
+    """What tasks over one ``table`` (n_rows, D) share: its prepared rows and, up to `SHARED_ROWS`, their products."""
 
-    Tasks over a table share its inner products. Up to `SHARED_ROWS` rows they are computed once and looked up.
-    """
-
-    def __init__(self, table: Array, support: Rows, query: Rows, labels: NDArray[np.int64]) -> None:
-        self.table, self.support, self.query, self.labels = table, support, query, labels
-        self._inner: Grams | None = None
-
-    def share(self, transformer: Any, n_jobs: int | None = None) -> None:
-        """Do once what tasks share: prepare the rows, and multiply them in ``n_jobs`` threads unless they are many."""
-        if not isinstance(transformer, CentreAndNormalise):
-            return
-        self._prepared = transformer.prepare(self.table)
+    def __init__(self, table: Array, transformer: CentreAndNormalise, n_jobs: int | None) -> None:
+        self._prepared = transformer.prepare(table)
         size = _unusual_size(self._prepared[None])
         if size != 1:
             self._prepared = self._prepared / size[0]
         # Any point amid the rows will do, so some thousands of them: seen from there, single precision suffices.
-        self._origin = self._prepared[:: len(self.table) // 4096 + 1].mean(axis=0, dtype=np.float64)
-        if len(self.table) > SHARED_ROWS:
-            return
+        self._origin = self._prepared[:: len(table) // 4096 + 1].mean(axis=0, dtype=np.float64)
+        self._inner = self._multiply(n_jobs) if len(table) <= SHARED_ROWS else None
+
+    def _multiply(self, n_jobs: int | None) -> Grams:
+        """Inner products (n_rows, n_rows) about the origin, by ``n_jobs`` threads."""
         centred = self._seen_from_origin(self._prepared.copy())
         inner = np.empty((len(centred), len(centred)), dtype=np.float32)
 
@@ -87,22 +83,9 @@ class TableTasks:
             inner[:first, block] = inner[block, :first].T
 
         map_in_threads(fill, range(0, len(centred), _BLOCK)[::-1], n_jobs)  # the longest first
-        self._inner = inner
+        return inner
 
-    def inner(self, tasks: slice, transformer: Any, kernel: Kernel) -> tuple[Grams, Grams]:
-        """`inner_products` of some tasks."""
-        support, query, labels = self.support[tasks], self.query[tasks], self.labels[tasks]
-        if not (kernel.is_named and isinstance(transformer, CentreAndNormalise)):
-            return inner_products(self.table[support], self.table[query], labels, transformer, kernel)
-        inner, lengths = self._unit_inner_products(np.concatenate((support, query), axis=1))
-        # A row much nearer to the task's mean than another: what is shared is too coarse to tell its direction.
-        coarse = (np.einsum("tii->ti", inner) == 0).any(axis=1)
-        if coarse.any():
-            features = (self.table[rows[coarse]] for rows in (support, query))
-            inner[coarse], lengths[coarse] = _unit_inner_products(*(transformer.prepare(widened(x)) for x in features))
-        return transformer.adapt_grams(inner, lengths, labels)
-
-    def _unit_inner_products(self, rows: Rows) -> tuple[Grams, Grams]:
+    def unit_inner_products(self, rows: Rows) -> tuple[Grams, Grams]:
         """Inner products of each task's ``rows`` (T, M), centred on their mean, of unit length; and their lengths."""
         from marginshot.batch.compiled import centre_grams, look_up_grams  # imports numba
 
@@ -121,6 +104,48 @@ class TableTasks:
         rows = rows.astype(np.result_type(rows.dtype, np.float32), copy=False)
         rows -= self._origin.astype(rows.dtype)
         return rows.astype(np.float32, copy=False)
+
+
+_kept: OrderedDict[tuple[str, str], SharedRows] = OrderedDict()
+_kept_lock = Lock()
+
+
+def _share(table: FeatureTable, transformer: CentreAndNormalise, n_jobs: int | None) -> SharedRows:
+    """`SharedRows` of a table; of one with a token, those of an earlier call where they are still kept."""
+    if table.token is None:
+        return SharedRows(table.rows, transformer, n_jobs)
+    key = (table.token, repr(transformer))
+    with _kept_lock:
+        shared = _kept.pop(key, None) or SharedRows(table.rows, transformer, n_jobs)
+        _kept[key] = shared
+        if len(_kept) > _KEPT:
+            _kept.popitem(last=False)
+    return shared
+
+
+class TableTasks:
+    """Tasks over one table of features (n_rows, D): ``support`` (T, n) and ``query`` (T, m) are row numbers."""
+
+    def __init__(self, table: FeatureTable, support: Rows, query: Rows, labels: NDArray[np.int64]) -> None:
+        self.table, self.support, self.query, self.labels = table, support, query, labels
+
+    def share(self, transformer: Any, n_jobs: int | None = None) -> None:
+        """Do once, in ``n_jobs`` threads, what tasks share."""
+        if isinstance(transformer, CentreAndNormalise):
+            self._shared = _share(self.table, transformer, n_jobs)
+
+    def inner(self, tasks: slice, transformer: Any, kernel: Kernel) -> tuple[Grams, Grams]:
+        """`inner_products` of some tasks."""
+        support, query, labels = self.support[tasks], self.query[tasks], self.labels[tasks]
+        if not (kernel.is_named and isinstance(transformer, CentreAndNormalise)):
+            return inner_products(self.table.rows[support], self.table.rows[query], labels, transformer, kernel)
+        inner, lengths = self._shared.unit_inner_products(np.concatenate((support, query), axis=1))
+        # A row much nearer to the task's mean than another: what is shared is too coarse to tell its direction.
+        coarse = (np.einsum("tii->ti", inner) == 0).any(axis=1)
+        if coarse.any():
+            features = (self.table.rows[rows[coarse]] for rows in (support, query))
+            inner[coarse], lengths[coarse] = _unit_inner_products(*(transformer.prepare(widened(x)) for x in features))
+        return transformer.adapt_grams(inner, lengths, labels)
 
 
 def _transformed_rows(support: Array, query: Array, labels: NDArray[np.int64], transformer: Any) -> Array:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from marginshot._lib.threads import map_in_threads, one_blas_thread
-from marginshot._lib.validation import check_table_tasks, check_task_batch
+from marginshot._lib.validation import check_row_numbers, check_table, check_task_batch
 from marginshot._lib.warn import warn_user
 from marginshot.batch.inputs import ArrayTasks, TableTasks
 from marginshot.batch.task import BatchTask, load_parts
@@ -25,6 +25,7 @@ from marginshot.classifier.settings import (
     Settings,
     preset_parameters,
 )
+from marginshot.data.table import FeatureTable
 from marginshot.model.calibration import Calibration
 from marginshot.model.named_transforms import check_neighbours, make_transform
 from marginshot.model.shares import starting_prior
@@ -139,7 +140,7 @@ def solve_tasks(
 
 
 def solve_table_tasks(
-    table: ArrayLike,
+    table: ArrayLike | FeatureTable,
     support_rows: ArrayLike,
     support_labels: ArrayLike,
     query_rows: ArrayLike,
@@ -150,11 +151,12 @@ def solve_table_tasks(
 ) -> TaskAnswers:
     """Answers to the queries of many few-shot tasks over one table of features.
 
-    No task's features are copied before it is solved, and tasks share the table's inner products.
+    No task's features are copied before it is solved, and tasks share what depends on the table alone: up to 4096 rows
+    all inner products. For several calls over one table give a `FeatureTable`: what they share is kept between them.
 
     Parameters
     ----------
-    table : array of shape (n_rows, n_features)
+    table : array of shape (n_rows, n_features), or FeatureTable
     support_rows : array of int of shape (n_tasks, n_support)
         Row numbers of the table.
     support_labels : array of int of shape (n_tasks, n_support)
@@ -168,8 +170,10 @@ def solve_table_tasks(
     if unknown:
         raise TypeError(f"solve_table_tasks has no option {unknown[0]!r}; it takes {', '.join(sorted(_OPTIONS))}.")
     options = preset_parameters(preset) | options
-    array, support, labels, query = check_table_tasks(table, support_rows, support_labels, query_rows)
-    return _solve(TableTasks(array, support, query, labels), labels, options, n_jobs)
+    if not isinstance(table, FeatureTable):
+        table = FeatureTable(check_table(table))
+    support, labels, query = check_row_numbers(len(table.rows), support_rows, support_labels, query_rows)
+    return _solve(TableTasks(table, support, query, labels), labels, options, n_jobs)
 
 
 _OPTIONS = frozenset({*Settings.__dataclass_fields__, "feature_transform"})

@@ -26,9 +26,7 @@ def _check_jobs(jobs: int) -> int:
 
 Jobs = Annotated[
     int,
-    typer.Option(
-        "--jobs", "-j", callback=_check_jobs, help="Workers; -1 for all cores. Accuracies do not depend on it."
-    ),
+    typer.Option("--jobs", "-j", callback=_check_jobs, help="Workers; -1: all cores. Accuracies do not depend on it."),
 ]
 
 

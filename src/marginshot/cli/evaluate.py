@@ -63,11 +63,14 @@ def command(
         Path | None, typer.Option("--config", help="TOML with settings of methods, e.g. from `marginshot tune`.")
     ] = None,
     plugin: Plugins = None,
-    jobs: Jobs = 1,
+    jobs: Jobs = -1,
     json_path: Annotated[
         Path | None, typer.Option("--json", help="Write the result here, every task's accuracy beside it.")
     ] = None,
     report: Annotated[Path | None, typer.Option("--report", help="Write a self-contained HTML page here.")] = None,
+    predictions: Annotated[
+        Path | None, typer.Option("--predictions", help="Write the scores of every query to this .parquet file.")
+    ] = None,
     form: Annotated[Format, typer.Option("--format", help="How the table is printed.")] = Format.TABLE,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run of this --json.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Start over; replace files others made.")] = False,
@@ -80,11 +83,11 @@ def command(
     Ctrl-C prints what is finished and, with --json, keeps it for --resume. Files an earlier run wrote are replaced;
     other files only with --force.
 
-    Example: marginshot evaluate digits --shot 1 --shot 5 --methods fs-tmmc,fs-mmc,simpleshot --tasks 2000 -j 2
+    Example: marginshot evaluate digits --shot 1 --shot 5 --methods fs-tmmc,fs-mmc,simpleshot --tasks 2000
     --json result.json --report report.html
     """
     settings = parse_tasks(way, shot, query, dirichlet, present)
-    check_files(json_path, report, resume=resume, force=force)
+    check_files(json_path, report, predictions, resume=resume, force=force)
     load_plugins(plugin)
     from marginshot.evaluation.run import Run
 
@@ -96,7 +99,9 @@ def command(
         seed=seed,
         command=shlex.join(["marginshot", *sys.argv[1:]]),
     )
-    evaluation = (finished_before(run, json_path) if resume else None) or run_tasks(run, json_path, jobs)
+    evaluation = (finished_before(run, json_path) if resume else None) or run_tasks(run, json_path, jobs, predictions)
+    if predictions is not None:
+        say(f"Predictions written to {predictions}")
     write(evaluation, json_path, report)
     show(evaluation, form)
 
@@ -113,7 +118,9 @@ def load_banks(features: list[str], base: str | None, *, allow_pickle: bool) -> 
     return whiten(banks, load_features(base, allow_pickle=allow_pickle))
 
 
-def check_files(json_path: Path | None, report: Path | None, *, resume: bool, force: bool) -> None:
+def check_files(
+    json_path: Path | None, report: Path | None, predictions: Path | None = None, *, resume: bool, force: bool
+) -> None:
     """Everything about the files that can go wrong, before the work starts."""
     from marginshot.evaluation.checkpoint import checkpoint_path
     from marginshot.evaluation.results import tasks_path
@@ -124,12 +131,14 @@ def check_files(json_path: Path | None, report: Path | None, *, resume: bool, fo
         )
     if resume and force:
         raise typer.BadParameter("--force starts over, --resume continues: give one of them.", param_hint="--resume")
+    if predictions is not None:
+        _check_predictions(predictions, resume=resume)
     beside = [] if json_path is None else [tasks_path(json_path), checkpoint_path(json_path)]
     if report is not None and report.resolve() in [path.resolve() for path in (json_path, *beside) if path]:
         raise typer.BadParameter(
             f"{report} is where the result goes; give the page another name.", param_hint="--report"
         )
-    check_outputs([json_path, report, *beside], force=force)
+    check_outputs([json_path, report, predictions, *beside], force=force)
     if json_path is None:
         return
     partial = checkpoint_path(json_path)
@@ -139,6 +148,17 @@ def check_files(json_path: Path | None, report: Path | None, *, resume: bool, fo
         raise FileExistsError(
             f"{partial} holds the finished tasks of an interrupted run. "
             "Continue it with --resume, or start over with --force."
+        )
+
+
+def _check_predictions(path: Path, *, resume: bool) -> None:
+    from marginshot.data.features import PARQUET_SUFFIXES
+
+    if path.suffix.lower() not in PARQUET_SUFFIXES:
+        raise typer.BadParameter(f"predictions are a .parquet file; got {path.name!r}.", param_hint="--predictions")
+    if resume:
+        raise typer.BadParameter(
+            "the scores of tasks finished earlier were not kept: leave out --resume.", param_hint="--predictions"
         )
 
 
@@ -156,7 +176,7 @@ def finished_before(run: Run, json_path: Path | None) -> Evaluation | None:
     return stored
 
 
-def run_tasks(run: Run, json_path: Path | None, jobs: int) -> Evaluation:
+def run_tasks(run: Run, json_path: Path | None, jobs: int, predictions: Path | None = None) -> Evaluation:
     """Do the work; on Ctrl-C show what is finished and leave."""
     from marginshot.evaluation.checkpoint import Checkpoint, checkpoint_path
     from marginshot.evaluation.protocol import EvaluationInterrupted, evaluate
@@ -164,7 +184,7 @@ def run_tasks(run: Run, json_path: Path | None, jobs: int) -> Evaluation:
     checkpoint = None if json_path is None else Checkpoint(checkpoint_path(json_path))
     try:
         with progress_bar("tasks") as on_progress:
-            return evaluate(run, n_jobs=jobs, checkpoint=checkpoint, on_progress=on_progress)
+            return evaluate(run, n_jobs=jobs, checkpoint=checkpoint, on_progress=on_progress, predictions=predictions)
     except EvaluationInterrupted as interruption:
         _show_partial(interruption.partial, checkpoint)
         raise typer.Exit(_errors.INTERRUPTED) from None
@@ -203,7 +223,11 @@ def show(evaluation: Evaluation, form: Format) -> None:
     caption = tables.notes(evaluation)
     if form is Format.TABLE:
         emit_grid(
-            tables.full_table(evaluation), [*caption, "± 95 % interval; Δ paired on the same tasks; [T] transductive"]
+            tables.full_table(evaluation),
+            [
+                *caption,
+                "± 95 % interval; ● first, ○ not significantly below it; Δ paired on the same tasks; [T] transductive",
+            ],
         )
         return
     for note in caption:

@@ -51,7 +51,7 @@ def command(
         Path | None, typer.Option("--config", help="TOML with settings of methods, e.g. from `marginshot tune`.")
     ] = None,
     plugin: Plugins = None,
-    jobs: Jobs = 1,
+    jobs: Jobs = -1,
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep the cells that are in --out, add those that are not.")
     ] = False,

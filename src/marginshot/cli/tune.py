@@ -36,7 +36,7 @@ def command(
     dirichlet: Annotated[
         float | None, typer.Option("--dirichlet", help="Unbalanced queries: class shares from this Dirichlet.")
     ] = None,
-    jobs: Jobs = 1,
+    jobs: Jobs = -1,
     force: Annotated[bool, typer.Option("--force", help="Replace a file somebody else made.")] = False,
     allow_pickle: Annotated[
         bool, typer.Option("--allow-pickle", help="Read pickles. They can run any code: only files you trust.")

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pickle
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 
 from marginshot._lib.files import atomic_path
 from marginshot._lib.reading import DamagedFileError, npz_member, open_npz, read_npy, reading
+from marginshot._lib.validation import check_table
+from marginshot.data.table import FeatureTable
 
 PARQUET_SUFFIXES = (".parquet", ".pq")
 PICKLE_SUFFIXES = (".pkl", ".pickle", ".plk")
@@ -53,6 +56,11 @@ class FeatureBank:
     classes: tuple[str, ...]
     source: str
     items: tuple[str, ...] | None = None
+
+    @cached_property
+    def table(self) -> FeatureTable:
+        """The embeddings in single precision, as tasks are drawn from them."""
+        return FeatureTable(check_table(np.asarray(self.X, dtype=np.float32)), token=uuid.uuid4().hex)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a file that `load_features` reads; the suffix chooses between ``.npz`` and ``.parquet``.

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marginshot.data.features import FeatureBank
+from marginshot.data.table import FeatureTable
 
 # Streams of one seed that must not meet: the last word of Philox's counter. Attempt k at a task's shares is stream
 # _SHARES + k, so that a redrawn task still depends on (seed, i) alone.
@@ -89,28 +92,41 @@ class TaskBatch:
 
     Parameters
     ----------
-    support : ndarray of float32 of shape (T, n_support, D)
+    table : FeatureTable
+        The features that ``support_rows`` and ``query_rows`` are row numbers of.
     support_labels : ndarray of int64 of shape (T, n_support)
         In 0..n_way-1, sorted.
-    query : ndarray of float32 of shape (T, n_query, D)
     query_labels : ndarray of int64 of shape (T, n_query)
     support_rows, query_rows : ndarray of int64 of shape (T, n_support) and (T, n_query)
-        Rows of the feature bank.
     redrawn : ndarray of bool of shape (T,)
         Tasks whose first class shares asked for more queries than a class has, so that they were drawn again.
     """
 
-    support: NDArray[np.float32]
+    table: FeatureTable
     support_labels: Ints
-    query: NDArray[np.float32]
     query_labels: Ints
     support_rows: Ints
     query_rows: Ints
     redrawn: NDArray[np.bool_]
 
     def __post_init__(self) -> None:
-        for array in vars(self).values():
+        for array in (self.support_labels, self.query_labels, self.support_rows, self.query_rows, self.redrawn):
             array.flags.writeable = False
+
+    @cached_property
+    def support(self) -> NDArray[np.float32]:
+        """Features (T, n_support, D), gathered when first asked for."""
+        return self._gather(self.support_rows)
+
+    @cached_property
+    def query(self) -> NDArray[np.float32]:
+        """Features (T, n_query, D), gathered when first asked for."""
+        return self._gather(self.query_rows)
+
+    def _gather(self, rows: Ints) -> NDArray[Any]:
+        features = self.table.rows[rows]
+        features.flags.writeable = False
+        return features
 
 
 class TaskSampler:
@@ -158,7 +174,7 @@ class TaskSampler:
             raise ValueError(f"seed must be at least 0; got {seed}.")
         self.seed = seed
         # Not the bank itself: a worker process needs the embeddings and no names of rows.
-        self._X = np.asarray(bank.X, dtype=np.float32)
+        self.table = bank.table
         self._class_names = bank.classes
         self._sizes = np.bincount(bank.y, minlength=len(bank.classes))
         self._rows = np.argsort(bank.y, kind="stable")
@@ -201,15 +217,7 @@ class TaskSampler:
         task = np.arange(stop - start)[:, None]
         support_rows = picks[task, support_labels, support_place]
         query_rows = picks[task, query_labels, query_place]
-        return TaskBatch(
-            self._X[support_rows],
-            support_labels,
-            self._X[query_rows],
-            query_labels,
-            support_rows,
-            query_rows,
-            redrawn,
-        )
+        return TaskBatch(self.table, support_labels, query_labels, support_rows, query_rows, redrawn)
 
     def _uniforms(self, stream: int, start: int, stop: int, n_draws: int) -> Floats:
         """Numbers in [0, 1) of shape (stop - start, n_draws), each row from its task's own counters."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from marginshot.data.sampler import TaskSampler
 from marginshot.evaluation.checkpoint import BlockProgress, Checkpoint
+from marginshot.evaluation.predictions import writing_predictions
 from marginshot.evaluation.results import Evaluation
 from marginshot.evaluation.run import Run
 from marginshot.evaluation.summary import summarise
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 _JOB_SECONDS = 1.0
 _JOB_BYTES = 32 * 2**20
 _JOB_TASKS = 250
+# What joblib warns of when Ctrl-C ends a run: that is what the user asked for.
+_CANCELLED = re.compile(r"\d+ tasks which were still being processed by the workers have been cancelled")
 # Jobs for each worker of a backend that returns everything at the end.
 _ROUND_JOBS = 8
 
@@ -45,6 +49,7 @@ def evaluate(
     n_jobs: int | None = None,
     checkpoint: Checkpoint | None = None,
     on_progress: Callable[[int, int], None] | None = None,
+    predictions: str | os.PathLike[str] | None = None,
 ) -> Evaluation:
     """Run every method on every task.
 
@@ -58,6 +63,9 @@ def evaluate(
         Where to keep what is finished, and to continue from.
     on_progress : callable, optional
         Called with the number of tasks done and their total, over all blocks.
+    predictions : path, optional
+        Parquet file for the scores of every query, see `marginshot.evaluation.predictions`. It is written as a whole,
+        so not by a run that continues another.
 
     Raises
     ------
@@ -78,14 +86,21 @@ def evaluate(
         if on_progress:
             on_progress(sum(int(block.done.sum()) for block in progress), total)
 
-    def keep() -> None:
-        if checkpoint:
-            checkpoint.save(progress, identity, at_once=False)
-        report()
-
+    if predictions is not None and stored is not None:
+        raise ValueError("The scores of tasks finished earlier were not kept: start over without the stored progress.")
+    writing = nullcontext() if predictions is None else writing_predictions(run, predictions)
     try:
         report()
-        run_missing(samplers, run.methods, progress, n_jobs=n_jobs, on_outcome=keep)
+        with writing as write:
+
+            def keep(outcome: Outcome) -> None:
+                if write:
+                    write(outcome)
+                if checkpoint:
+                    checkpoint.save(progress, identity, at_once=False)
+                report()
+
+            run_missing(samplers, run.methods, progress, n_jobs=n_jobs, on_outcome=keep, keep_answers=write is not None)
     except BaseException as error:
         if checkpoint and any(block.done.any() for block in progress):
             checkpoint.save(progress, identity, at_once=True)
@@ -101,22 +116,23 @@ def run_missing(
     progress: Sequence[BlockProgress],
     *,
     n_jobs: int | None,
-    on_outcome: Callable[[], None],
+    on_outcome: Callable[[Outcome], None],
+    keep_answers: bool = False,
 ) -> None:
     """Run the tasks that ``progress``, one block a sampler, misses, and enter them there.
 
-    ``on_outcome`` is called whenever some more are entered.
+    ``on_outcome`` is called with each outcome when it is entered; with ``keep_answers`` it has the scores.
     """
     # One thread per worker: a BLAS that splits a product over threads also changes its last bits.
     with (
         warnings_once() as warned,
         threadpool_limits(limits=1),
-        closing(_spread(_plan_jobs(samplers, methods, progress), n_jobs)) as outcomes,
+        closing(_spread(_plan_jobs(samplers, methods, progress, keep_answers), n_jobs)) as outcomes,
     ):
         for outcome in outcomes:
             warned += outcome.warned
             _record(outcome, progress[outcome.block])
-            on_outcome()
+            on_outcome(outcome)
 
 
 def _spread(jobs: Sequence[Job], n_jobs: int | None) -> Generator[Outcome, None, None]:
@@ -152,13 +168,17 @@ def warnings_once() -> Iterator[list[tuple[str, type[Warning]]]]:
 
 
 def _tell_once(warned: Sequence[tuple[str, type[Warning]]]) -> None:
+    warned = [(message, category) for message, category in warned if not _CANCELLED.match(message)]
     kinds = {re.sub(r"[\d.]+", "#", message): (message, category) for message, category in reversed(warned)}
     for message, category in reversed(kinds.values()):
         warnings.warn(message, category, stacklevel=6)
 
 
 def _plan_jobs(
-    samplers: Sequence[TaskSampler], methods: Mapping[str, Method], progress: Sequence[BlockProgress]
+    samplers: Sequence[TaskSampler],
+    methods: Mapping[str, Method],
+    progress: Sequence[BlockProgress],
+    keep_answers: bool,
 ) -> list[Job]:
     """All jobs at once: joblib would run a generator's trials in a thread of its own, beside the workers."""
     jobs: list[Job] = []
@@ -167,7 +187,7 @@ def _plan_jobs(
         size = _job_size(sampler, methods) if missing else 1
         for start, stop in missing:
             firsts = range(start, stop, size)
-            jobs += [Job(index, sampler, methods, first, min(first + size, stop)) for first in firsts]
+            jobs += [Job(index, sampler, methods, first, min(first + size, stop), keep_answers) for first in firsts]
     return jobs
 
 
@@ -184,7 +204,8 @@ def _job_size(sampler: TaskSampler, methods: Mapping[str, Method]) -> int:
         with recorded_warnings():
             predict(method, batch)
         seconds += (time.perf_counter() - started) / 2
-    bytes_per_task = (batch.support.nbytes + batch.query.nbytes) / 2
+    n_rows = batch.support_rows.shape[1] + batch.query_rows.shape[1]
+    bytes_per_task = n_rows * batch.table.rows.itemsize * batch.table.rows.shape[1]
     return max(1, min(_JOB_TASKS, int(_JOB_SECONDS / seconds), int(_JOB_BYTES / bytes_per_task)))
 
 

@@ -18,7 +18,7 @@ from marginshot.evaluation.protocol import run_missing
 from marginshot.evaluation.regime_table import Cell, CellResult, LeftOut, RegimeTable, Score
 from marginshot.evaluation.run import check_sources
 from marginshot.evaluation.statistics import mean_and_interval
-from marginshot.evaluation.workers import describe_method
+from marginshot.evaluation.workers import Outcome, describe_method
 
 if TYPE_CHECKING:
     from marginshot.methods.base import Method
@@ -259,7 +259,7 @@ def _run_up_to(
     """``block`` with tasks until there are ``n_tasks``."""
     block = block.extend(n_tasks)
 
-    def report() -> None:
+    def report(_: Outcome) -> None:
         if on_tasks:
             on_tasks(int(block.done.sum()), n_tasks)
 

@@ -24,6 +24,7 @@ from threadpoolctl import threadpool_limits
 from marginshot.batch.task import seconds_compiling
 from marginshot.data.sampler import TaskBatch, TaskSampler
 from marginshot.evaluation.statistics import N_BINS, count_reliability
+from marginshot.methods.base import takes_row_numbers
 
 if TYPE_CHECKING:
     from marginshot.methods.base import Method
@@ -57,19 +58,26 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Job:
-    """Tasks ``start`` to ``stop`` of a block for all methods; ``parent`` is the process that planned it."""
+    """Tasks ``start`` to ``stop`` of a block for all methods; ``parent`` is the process that planned it.
+
+    With ``keep_answers`` the outcome has them.
+    """
 
     block: int
     sampler: TaskSampler
     methods: Mapping[str, Method]
     start: int
     stop: int
+    keep_answers: bool = False
     parent: int = field(default_factory=os.getpid)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Arrays as in `BlockProgress` for tasks ``start`` to ``stop``; warnings they raised in another process."""
+    """Arrays as in `BlockProgress` for tasks ``start`` to ``stop``; warnings they raised in another process.
+
+    ``answers`` are scores (n_methods, T, n_query, n_way), rows of the queries (T, n_query) and their classes.
+    """
 
     block: int
     start: int
@@ -78,6 +86,7 @@ class Outcome:
     seconds: NDArray[np.float64]
     reliability: NDArray[np.int64]
     redrawn: NDArray[np.bool_]
+    answers: tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]] | None = None
     warned: tuple[tuple[str, type[Warning]], ...] = ()
 
 
@@ -86,15 +95,18 @@ _warm: set[tuple[str, tuple[int, ...]]] = set()
 
 def predict(method: Method, batch: TaskBatch, stop: int | None = None) -> NDArray[np.float64]:
     """Scores of the first ``stop`` tasks; an error of a method says whose it is."""
+    labels = batch.support_labels[:stop]
     try:
-        return method.predict_scores(batch.support[:stop], batch.support_labels[:stop], batch.query[:stop])
+        if takes_row_numbers(method):
+            return method.predict_table_scores(batch.table, batch.support_rows[:stop], labels, batch.query_rows[:stop])
+        return method.predict_scores(batch.support[:stop], labels, batch.query[:stop])
     except ValueError as error:
         raise ValueError(f"Method {method.name!r}: {error}") from error
 
 
 def warm_up(method: Method, batch: TaskBatch) -> None:
     """Let a method compile or load what it needs, once per process and shape, so that it is not timed."""
-    key = (repr(method), batch.support.shape[1:] + batch.query.shape[1:])
+    key = (repr(method), (batch.support_rows.shape[1], batch.query_rows.shape[1], batch.table.rows.shape[1]))
     if key not in _warm:
         # What it warns of here it will warn of again when it counts.
         with recorded_warnings():
@@ -141,9 +153,11 @@ def _settle_worker() -> None:
 
 def _score_tasks(job: Job) -> Outcome:
     batch = job.sampler.batch(job.start, job.stop)
-    accuracy, seconds, reliability = [], [], []
+    accuracy, seconds, reliability, kept = [], [], [], []
     for label, method in job.methods.items():
         warm_up(method, batch)
+        if not takes_row_numbers(method):
+            _ = batch.support, batch.query  # gathered once for all methods, and charged to none
         # The thread's own time: neither other workers nor other programs count, nor what is compiled only now.
         started = time.thread_time() - seconds_compiling()
         scores = predict(method, batch)
@@ -159,6 +173,8 @@ def _score_tasks(job: Job) -> Outcome:
             raise ValueError(f"Method {label!r} gave NaN as a score on task {bad}; its accuracy would mean nothing.")
         predicted = scores.argmax(axis=2)
         accuracy.append((predicted == batch.query_labels).mean(axis=1))
+        if job.keep_answers:
+            kept.append(scores)
         probabilities = method.probabilities(scores)
         reliability.append(_count(probabilities, predicted, batch.query_labels))
     return Outcome(
@@ -169,6 +185,7 @@ def _score_tasks(job: Job) -> Outcome:
         np.array(seconds),
         np.stack(reliability),
         batch.redrawn,
+        (np.stack(kept), batch.query_rows, batch.query_labels) if job.keep_answers else None,
     )
 
 

@@ -7,12 +7,13 @@ import difflib
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from marginshot._lib.validation import check_task_batch
+from marginshot.data.table import FeatureTable
 
 Scores = NDArray[np.float64]
 
@@ -59,6 +60,26 @@ class Method(Protocol):
     def probabilities(self, scores: Scores) -> Scores | None:
         """The class probabilities the method's paper defines for these scores, (T, n_query, N), or None."""
         ...
+
+
+class TableMethod(Method, Protocol):
+    """A method that also takes tasks as row numbers of one table, so that tasks can share what its rows have in common.
+
+    It gives the scores of `predict_scores`, up to rounding.
+    """
+
+    def predict_table_scores(
+        self, table: FeatureTable, support_rows: NDArray[Any], support_labels: NDArray[Any], query_rows: NDArray[Any]
+    ) -> Scores:
+        """Row numbers (T, n_support) and (T, n_query) of ``table``, labels (T, n_support) -> (T, n_query, N)."""
+        ...
+
+
+def takes_row_numbers(method: Method) -> TypeGuard[TableMethod]:
+    """Whether a method is a `TableMethod`; one that overrides only `predict_scores` of another is not."""
+    names = ("predict_scores", "predict_table_scores")
+    owner = next((kind for kind in type(method).__mro__ if not vars(kind).keys().isdisjoint(names)), None)
+    return owner is not None and vars(owner).keys() >= set(names)
 
 
 METHODS: dict[str, type[Method]] = {}

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.batch.solve import solve_tasks
+from marginshot.batch.solve import solve_table_tasks, solve_tasks
 from marginshot.classifier.settings import PAPER_LAMBDA2, PRESETS
+from marginshot.data.table import FeatureTable
 from marginshot.methods.base import register
 from marginshot.model.calibration import CALIBRATIONS
 
@@ -52,6 +53,16 @@ class FSTMMC:
     def predict_scores(self, support: Array, support_labels: NDArray[np.int64], query: Array) -> Array:
         """(T, n_support, D), (T, n_support), (T, n_query, D) -> calibrated scores (T, n_query, n_way)."""
         return solve_tasks(support, support_labels, query, **asdict(self)).scores
+
+    def predict_table_scores(
+        self,
+        table: FeatureTable,
+        support_rows: NDArray[np.int64],
+        support_labels: NDArray[np.int64],
+        query_rows: NDArray[np.int64],
+    ) -> Array:
+        """Row numbers (T, n_support), (T, n_query), labels (T, n_support) -> calibrated scores (T, n_query, n_way)."""
+        return solve_table_tasks(table, support_rows, support_labels, query_rows, **asdict(self)).scores
 
     def probabilities(self, scores: Array) -> Array:
         """Probabilities of the calibration, (T, n_query, n_way)."""
