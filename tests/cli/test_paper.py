@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from pathlib import Path
@@ -60,16 +62,25 @@ def result(cli) -> Evaluation:
 
 def test_ours_beside(cli, result):
     rows = json.loads(cli("paper", "result.json", "--table", 3, "--format", "json").out)
-    row = next(row for row in rows if (row["Method"], row["Network"]) == ("FS-TMMC", "ResNet-18"))
+    found = {(row["method"], row["network"], row["dataset"], row["shot"]): row for row in rows}
     mine = next(r for r in result.results if (r.method, r.shot) == ("fs-tmmc", 1))
-    assert row["miniImageNet 1-shot"] == "71.96"
-    assert row["miniImageNet 1-shot, ours"].startswith(f"{100 * mine.accuracy:.2f} ± ")
-    assert float(row["miniImageNet 1-shot, Δ"].replace("−", "-")) == pytest.approx(
-        100 * mine.accuracy - 71.96, abs=0.006
-    )
-    assert "tieredImageNet 1-shot, ours" not in row
-    other = next(row for row in rows if row["Network"] == "WRN")
-    assert other["miniImageNet 1-shot, ours"] == ""
+    row = found["FS-TMMC", "ResNet-18", "miniImageNet", 1]
+    assert row["printed"] == 71.96
+    assert row["ours"] == pytest.approx(100 * mine.accuracy)
+    assert row["ours_ci95"] == pytest.approx(100 * mine.ci95)
+    assert row["difference"] == pytest.approx(100 * mine.accuracy - 71.96)
+    assert found["FS-TMMC", "WRN", "miniImageNet", 1]["ours"] is None
+    assert found["FS-TMMC", "ResNet-18", "tieredImageNet", 1]["ours"] is None
+
+
+def test_every_printed_number_is_a_number_in_csv(cli, result):
+    rows = list(csv.DictReader(io.StringIO(cli("paper", "result.json", "--format", "csv").out)))
+    printed = [
+        cell for table in paper_tables() for group in table.groups for row in group for cell in row.cells if cell
+    ]
+    assert [float(row["printed"]) for row in rows] == [cell.accuracy for cell in printed]
+    assert {row["table"] for row in rows} == {"1", "2", "3"}
+    assert sum(row["ours"] != "" for row in rows) == sum(row["difference"] != "" for row in rows) > 0
 
 
 def test_dataset_and_network_can_be_told(cli, result):

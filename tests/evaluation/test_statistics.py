@@ -9,10 +9,13 @@ from scipy import stats
 
 from marginshot.evaluation.statistics import (
     N_BINS,
+    adjust_by_holm,
     count_reliability,
     expected_calibration_error,
+    find_best,
     mean_and_interval,
     paired_difference,
+    paired_p_value,
     reliability_curve,
     worst_tenth,
 )
@@ -83,3 +86,30 @@ def test_honest_probabilities_have_no_calibration_error():
     labels = (rng.random((2000, 50, 1)) > probabilities.cumsum(axis=2)).sum(axis=2)
     counts = count_reliability(probabilities, probabilities.argmax(axis=2), labels)
     assert expected_calibration_error(counts) < 0.01
+
+
+def test_paired_p_value_is_that_of_the_t_test():
+    values, reference = np.random.default_rng(0).random((2, 40))
+    assert paired_p_value(values, reference) == pytest.approx(stats.ttest_rel(values, reference).pvalue)
+    assert paired_p_value(values, values) == 1.0
+    assert paired_p_value(np.full(3, 0.5), np.full(3, 0.25)) == 0.0
+
+
+@pytest.mark.parametrize("n", [0, 1, 7])
+def test_holm_rejects_as_his_steps_do(n):
+    p_values = np.random.default_rng(n).random(n) / 20
+    adjusted = adjust_by_holm(p_values)
+    rejected = np.zeros(n, dtype=bool)
+    for step, place in enumerate(np.argsort(p_values)):
+        if p_values[place] * (n - step) > 0.05:
+            break
+        rejected[place] = True
+    assert_array_equal(adjusted <= 0.05, rejected)
+    assert (adjusted >= p_values).all()
+
+
+def test_the_best_are_the_first_and_those_not_significantly_below_it():
+    first = np.random.default_rng(1).random(200)
+    accuracies = np.stack([first - 0.1 + 0.01 * first, first, first - 1e-4 * np.tile([-1.0, 1.1], 100)])
+    assert_array_equal(find_best(accuracies), [False, True, True])
+    assert_array_equal(find_best(accuracies[:1]), [True])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from marginshot.data.features import load_features
 from marginshot.data.sampler import TaskSettings
@@ -17,9 +16,8 @@ from marginshot.evaluation.protocol import evaluate
 from marginshot.evaluation.results import Evaluation
 from marginshot.evaluation.run import Run
 from marginshot.methods import get_method
-from marginshot.reporting.figures import spread_apart
 from marginshot.reporting.report import render_report, write_report
-from marginshot.reporting.tables import duration, full_table, paper_table, percent
+from marginshot.reporting.tables import duration, full_table, numbers_table, paper_table, percent
 
 NASTY = "<script>alert('$x$ & \"y\"')</script>.npz"
 
@@ -114,17 +112,28 @@ def test_written_page_is_the_rendered_one(evaluation, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_tables_hold_the_numbers(evaluation):
+def test_tables_hold_the_numbers_best_first(evaluation):
     full = full_table(evaluation)
-    assert [len(section) for section in full.sections] == [3, 3]
-    first = evaluation.results[0]
-    assert full.sections[0][0][2].text == percent(first.accuracy, first.ci95)
-    assert full.sections[0][0][3].text == "reference"
     wide = paper_table(evaluation)
-    assert wide.headers == ("Method", "Setting", "5-way 1-shot", "5-way 5-shot", "ms/task")
-    for column, block in ((2, evaluation.blocks()[0]), (3, evaluation.blocks()[1])):
-        best = max(result.accuracy for result in block)
-        assert [row[column].bold for row in wide.sections[0]] == [result.accuracy == best for result in block]
+    assert wide.headers == ("Method", "Setting", "5-way 1-shot", "Δ", "ECE", "5-way 5-shot", "Δ", "ECE", "ms/task")
+    for place, block in enumerate(evaluation.blocks()):
+        ranked = sorted(block, key=lambda result: -result.accuracy)
+        section = full.sections[place]
+        assert [row[2].text for row in section] == [percent(result.accuracy, result.ci95) for result in ranked]
+        assert [row[3].text for row in section] == [
+            "●" if result is ranked[0] else "○" if result.among_best else "" for result in ranked
+        ]
+        assert {row[4].text for row in section if row[5].text == ""} == {"reference"}
+        bold = {row[0].text: row[2 + 3 * place].bold for row in wide.sections[0]}
+        assert bold == {result.title: result.among_best for result in block}
+
+
+def test_spreadsheets_get_the_regime(evaluation):
+    uneven = replace(evaluation, arguments={**evaluation.arguments, "dirichlet": 0.5})
+    rows = list(csv.DictReader(io.StringIO(numbers_table(uneven).render("csv"))))
+    assert {(row["dirichlet"], row["present"], row["seed"]) for row in rows} == {("0.5", "", "0")}
+    accuracies = [float(row["accuracy"]) for row in rows if row["shot"] == "1"]
+    assert accuracies == sorted(accuracies, reverse=True)
 
 
 def test_numbers_are_written_for_reading():
@@ -132,13 +141,3 @@ def test_numbers_are_written_for_reading():
     assert percent(-0.0516, signed=True) == "−5.16"
     assert percent(0.0174, signed=True) == "+1.74"
     assert [duration(s) for s in (0.0000724, 0.00137, 0.0625, 1.4)] == ["0.072", "1.37", "62.5", "1,400"]
-
-
-@given(st.lists(st.floats(0, 100), min_size=1, max_size=20), st.floats(0.1, 10))
-def test_labels_are_moved_apart_and_keep_their_order(values, gap):
-    values = np.array(values)
-    places = spread_apart(values, gap)
-    order = np.argsort(values, kind="stable")
-    assert (np.diff(places[order]) >= gap * (1 - 1e-9)).all()
-    if len(values) > 1 and np.diff(np.sort(values)).min() >= gap:
-        np.testing.assert_allclose(places, values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,8 @@ from marginshot.cli._output import emit, emit_grid
 from marginshot.cli.evaluate import Format
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from marginshot.reporting.paper import Measured
 
 
@@ -32,11 +34,12 @@ def command(
     """Print Tables 1 to 3 of the FS-TMMC paper, with your own numbers beside them where results are given.
 
     Dataset and network are read from the name of the features (mini-resnet18-test.npz) unless they are given.
+    --format csv and json give one entry per printed number, in per cent.
 
     Example: marginshot paper result.json --table 3 --dataset miniImageNet --network ResNet-18
     """
     from marginshot.evaluation.results import Evaluation
-    from marginshot.reporting.paper import paper_tables, place_results, table_grid
+    from marginshot.reporting.paper import paper_tables, place_results, table_grid, table_numbers
 
     measured: list[Measured] = []
     for path in results or ():
@@ -44,30 +47,19 @@ def command(
     tables = [entry for entry in paper_tables() if table in (None, entry.number)]
     if not tables:
         raise typer.BadParameter(f"the paper has tables 1, 2 and 3; got {table}.", param_hint="--table")
-    grids = [table_grid(entry, measured) for entry in tables]
-    if form is Format.JSON:
-        rows = [
-            dict(zip(_unique(grid.headers), (cell.text for cell in row), strict=True)) | {"table": entry.number}
-            for entry, grid in zip(tables, grids, strict=True)
-            for section in grid.sections
-            for row in section
-        ]
-        emit(json.dumps(rows, indent=1, ensure_ascii=False))
+    if form in (Format.CSV, Format.JSON):
+        entries = [entry for one in tables for entry in table_numbers(one, measured)]
+        emit(json.dumps(entries, indent=1, ensure_ascii=False) if form is Format.JSON else _as_csv(entries))
         return
-    for grid in grids:
+    for one in tables:
+        grid = table_grid(one, measured)
         if form is Format.TABLE:
             emit_grid(grid)
         else:
             emit(grid.render(form.value) + "\n")
 
 
-def _unique(headers: tuple[str, ...]) -> list[str]:
-    """``ours`` and ``Δ`` occur once per column of the paper: say which."""
-    named, last = [], ""
-    for header in headers:
-        if header in ("ours", "Δ"):
-            named.append(f"{last}, {header}")
-        else:
-            named.append(header)
-            last = header
-    return named
+def _as_csv(entries: Sequence[Mapping[str, Any]]) -> str:
+    from marginshot.reporting.paper import numbers_grid
+
+    return numbers_grid(entries).render("csv")

@@ -41,11 +41,16 @@ class FeatureRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """Mean difference in accuracy to another method on the same tasks, and half its 95 % interval."""
+    """Mean difference in accuracy to another method on the same tasks, and half its 95 % interval.
+
+    ``p_holm`` is the p-value of the paired t-test, by Holm's method adjusted for all methods compared on these tasks;
+    None in results of earlier versions.
+    """
 
     to: str
     mean: float
     ci95: float
+    p_holm: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +84,7 @@ class MethodResult:
     worst_tenth : float
         Mean accuracy of the worst tenth of the tasks.
     seconds_per_task : float
-        Processor time of the method itself, on one core, without drawing the task.
+        Processor time of the method itself, on one core, without drawing the task and without what tasks share.
     difference : Difference, optional
         To the reference method; None for that method itself.
     calibration : Calibration, optional
@@ -87,7 +92,12 @@ class MethodResult:
     redrawn_tasks : int
         Tasks whose class shares had to be drawn again to fit the class sizes.
     per_task : ndarray of shape (tasks,)
-        Accuracy of every task; kept in the ``.npz`` beside the JSON.
+        Accuracy of every task in the order of the tasks: those of two methods of one block are on the same tasks and
+        can be subtracted. `Evaluation.save` keeps them in the ``.npz`` beside the JSON, where the array is called as
+        the entry ``per_task`` of this result in the JSON says.
+    among_best : bool
+        Whether the method is first in its block, or not significantly below the first (paired t-test at 5 %, adjusted
+        by Holm's method). False in results of earlier versions.
     """
 
     features: str
@@ -108,6 +118,7 @@ class MethodResult:
     calibration: Calibration | None
     redrawn_tasks: int
     per_task: NDArray[np.float64] = field(repr=False)
+    among_best: bool = False
 
     @property
     def block(self) -> tuple[str, int, int | tuple[int, ...]]:
@@ -248,7 +259,7 @@ def _check_values(result: MethodResult) -> None:
         raise ValueError(f"the accuracy of {result.method} is not the mean of its {result.tasks} tasks")
     shares = [result.accuracy, result.worst_tenth]
     if result.difference is not None:
-        shares.append(abs(result.difference.mean))
+        shares += [abs(result.difference.mean), result.difference.p_holm or 0.0]
     if result.calibration is not None:
         shares += [result.calibration.ece, *result.calibration.confidence, *result.calibration.accuracy]
     check_shares(f"the accuracies of {result.method}", np.array(shares))

@@ -13,9 +13,12 @@ from marginshot.evaluation.checkpoint import BlockProgress
 from marginshot.evaluation.results import Calibration, Difference, Evaluation, FeatureRecord, MethodResult
 from marginshot.evaluation.run import Run
 from marginshot.evaluation.statistics import (
+    adjust_by_holm,
     expected_calibration_error,
+    find_best,
     mean_and_interval,
     paired_difference,
+    paired_p_value,
     reliability_curve,
     worst_tenth,
 )
@@ -56,13 +59,11 @@ def _summarise_block(run: Run, bank: FeatureBank, settings: TaskSettings, block:
     reference = labels.index(REFERENCE_METHOD) if REFERENCE_METHOD in labels else 0
     accuracies = block.accuracy[:, block.done]
     n_done = accuracies.shape[1]
+    differences = _compare(accuracies, labels, reference)
+    among_best = find_best(accuracies)
     results = []
     for index, (label, method) in enumerate(run.methods.items()):
         mean, ci95 = mean_and_interval(accuracies[index])
-        difference = None
-        if index != reference:
-            gap, gap_ci95 = paired_difference(accuracies[index], accuracies[reference])
-            difference = Difference(to=labels[reference], mean=gap, ci95=gap_ci95)
         results.append(
             MethodResult(
                 features=bank.source,
@@ -79,13 +80,25 @@ def _summarise_block(run: Run, bank: FeatureBank, settings: TaskSettings, block:
                 ci95=ci95,
                 worst_tenth=worst_tenth(accuracies[index]),
                 seconds_per_task=float(block.seconds[index] / n_done),
-                difference=difference,
+                difference=differences.get(index),
                 calibration=_summarise_calibration(block.reliability[index]),
                 redrawn_tasks=int(block.redrawn.sum()),
                 per_task=accuracies[index],
+                among_best=bool(among_best[index]),
             )
         )
     return results
+
+
+def _compare(accuracies: NDArray[np.float64], labels: Sequence[str], reference: int) -> dict[int, Difference]:
+    """Differences of all other methods to the ``reference``, by index; ``accuracies`` is (n_methods, n_tasks)."""
+    others = [index for index in range(len(labels)) if index != reference]
+    p_values = np.array([paired_p_value(accuracies[index], accuracies[reference]) for index in others])
+    compared = {}
+    for index, p_holm in zip(others, adjust_by_holm(p_values), strict=True):
+        mean, ci95 = paired_difference(accuracies[index], accuracies[reference])
+        compared[index] = Difference(to=labels[reference], mean=mean, ci95=ci95, p_holm=float(p_holm))
+    return compared
 
 
 def _summarise_calibration(counts: NDArray[np.int64]) -> Calibration | None:

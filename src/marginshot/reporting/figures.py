@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,20 +25,6 @@ ACCENT = "#b3261e"
 MUTED = "#41586f"
 _GRID = "#e4e7ea"
 _INK = "#22282e"
-
-# Told apart by readers who do not see red or green (after Okabe and Ito, darkened for thin lines on white).
-_PALETTE = (
-    "#41586f",
-    "#d07c00",
-    "#2b7fb8",
-    "#00805c",
-    "#a8548c",
-    "#8a7300",
-    "#5f5fc4",
-    "#7d4e2d",
-    "#4d4d4d",
-    "#1a8a8a",
-)
 
 _STYLE: dict[str, Any] = {
     "font.size": 9,
@@ -60,6 +47,7 @@ _STYLE: dict[str, Any] = {
 }
 
 _WIDTH = 4.9
+_FEW_ROWS = 12  # more of them stand closer
 
 
 @contextmanager
@@ -122,7 +110,7 @@ def tasks_chart(block: Sequence[MethodResult]) -> str:
         ax.set_xlim(max(0, 100 * low - 1), 100.5)
         ax.set_xlabel("accuracy of a task, %")
 
-    return _chart(draw, height=0.75 + 0.42 * len(block))
+    return _chart(draw, height=0.75 + (0.42 if len(block) <= _FEW_ROWS else 0.32) * len(block))
 
 
 def _resolution(block: Sequence[MethodResult]) -> float:
@@ -133,102 +121,127 @@ def _resolution(block: Sequence[MethodResult]) -> float:
 
 
 def time_chart(block: Sequence[MethodResult]) -> str:
-    """Accuracy against time per task: up and to the left is better."""
+    """Accuracy against time per task: up and to the left is better. Points carry numbers, explained at the side."""
 
     def draw(ax: Axes) -> None:
         times = np.array([1000 * result.seconds_per_task for result in block])
+        accuracies = np.array([100 * result.accuracy for result in block])
         ax.set_xscale("log")
         for result, milliseconds in zip(block, times, strict=True):
             color = _row_color(result)
-            ax.errorbar(milliseconds, 100 * result.accuracy, 100 * result.ci95, fmt="none", ecolor=color, elinewidth=1)
-            ax.plot(milliseconds, 100 * result.accuracy, "o", color=color, mfc=_fill(result, color), markersize=6)
-        ax.set_xlim(times.min() / 1.6, times.max() * 1.6)
+            ax.plot(milliseconds, 100 * result.accuracy, "o", color=color, mfc=_fill(result, color), markersize=5)
+        ax.set_xlim(times.min() / 1.8, times.max() * 1.8)
         ax.margins(y=0.12)
         ax.grid(visible=True)
         ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         ax.set_xlabel("time per task on one core, ms")
         ax.set_ylabel("accuracy, %")
-        _label_points(ax, block, times)
+        _write_key(ax, block)
+        _number_points(ax, times, accuracies, [_row_color(result) for result in block])
 
     return _chart(draw, height=_time_height(block))
 
 
 def _time_height(block: Sequence[MethodResult]) -> float:
-    return max(3.0, 0.9 + 0.19 * len(block))
+    return max(3.0, 0.75 + 0.165 * len(block))
 
 
-def _label_points(ax: Axes, block: Sequence[MethodResult], times: Any) -> None:
-    """Names in the right margin, level with their points and moved apart where they would overlap."""
-    bottom, top = ax.get_ylim()
-    line = 12 * (top - bottom) / (72 * (_time_height(block) - 0.7))  # height of a line of text, in points of accuracy
-    heights = spread_apart(np.array([100 * result.accuracy for result in block]), line)
-    for result, milliseconds, height in zip(block, times, heights, strict=True):
+def _number_points(ax: Axes, times: Any, accuracies: Any, colors: Sequence[str]) -> None:
+    """Write 1, 2, … beside the points, each where no other number or point is, as far as there is such a place."""
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    figure.draw_without_rendering()  # the layout decides where points lie on the page
+    places = ax.transData.transform(np.column_stack([times, accuracies])) * 72 / figure.dpi
+    offsets = place_numbers(places)
+    for number, (x, y, offset, color) in enumerate(zip(times, accuracies, offsets, colors, strict=True), 1):
         ax.annotate(
-            result.title if result.settings.get("method") == result.method else result.method,
-            (milliseconds, 100 * result.accuracy),
-            xytext=(1.03, height),
-            textcoords=("axes fraction", "data"),
-            va="center",
-            color=_row_color(result),
-            fontsize=8.5,
-            arrowprops={"arrowstyle": "-", "color": "#c9d0d6", "linewidth": 0.6, "shrinkA": 1, "shrinkB": 4},
+            str(number),
+            (x, y),
+            xytext=tuple(offset),
+            textcoords="offset points",
+            ha="center",
+            va="center_baseline",
+            fontsize=7.5,
+            color=color,
         )
 
 
-def spread_apart(values: Any, gap: float) -> Any:
-    """Positions in the order of ``values`` (n,), at least ``gap`` apart, as near to them as that allows."""
-    order = np.argsort(values, kind="stable")
-    # Runs of labels that touch move as one, centred on the mean of where they want to be.
-    runs: list[list[float]] = []
-    for value in np.asarray(values, dtype=float)[order]:
-        runs.append([value])
-        while len(runs) > 1 and _centre(runs[-1]) - _centre(runs[-2]) < gap * (len(runs[-1]) + len(runs[-2])) / 2:
-            runs[-2:] = [runs[-2] + runs[-1]]
-    places = [_centre(run) + gap * (i - (len(run) - 1) / 2) for run in runs for i in range(len(run))]
-    spread = np.empty(len(places))
-    spread[order] = places
-    return spread
+# Where a number may stand, in points from its own: right first, then around, then farther out.
+_AROUND = [
+    (radius * np.cos(angle), 0.8 * radius * np.sin(angle))
+    for radius in (8.0, 12.0, 16.0, 21.0)
+    for angle in np.pi / 6 * np.array([0, 6, 2, -2, 4, -4, 3, -3, 1, -1, 5, -5])
+]
 
 
-def _centre(run: list[float]) -> float:
-    return sum(run) / len(run)
+def place_numbers(points: Any) -> Any:
+    """Offsets (n, 2) of numbers from ``points`` (n, 2), all in typographic points, that keep them apart."""
+    taken = [(x, y, 6.0, 6.0) for x, y in points]  # centre, width and height
+    offsets = []
+    for x, y in points:
+        boxes = [(x + dx, y + dy, 10.0, 8.0) for dx, dy in _AROUND]
+        best = min(range(len(boxes)), key=lambda place: sum(_overlap(boxes[place], other) for other in taken))
+        taken.append(boxes[best])
+        offsets.append(_AROUND[best])
+    return np.array(offsets)
+
+
+def _overlap(box: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> float:
+    """Area that two boxes share."""
+    across = (box[2] + other[2]) / 2 - abs(box[0] - other[0])
+    down = (box[3] + other[3]) / 2 - abs(box[1] - other[1])
+    return max(across, 0.0) * max(down, 0.0)
+
+
+def _write_key(ax: Axes, block: Sequence[MethodResult]) -> None:
+    """What the numbers stand for, in the right margin."""
+    line = 11.5 / (72 * (_time_height(block) - 0.6))  # height of a line of text, as a share of the axes
+    for place, result in enumerate(block):
+        name = result.title if result.settings.get("method") == result.method else result.method
+        for x, text, side in ((1.075, str(place + 1), "right"), (1.095, name, "left")):
+            style: Any = {"ha": side, "va": "top", "fontsize": 8, "color": _row_color(result)}
+            ax.text(x, 1 - line * place, text, transform=ax.transAxes, **style)
 
 
 def calibration_chart(block: Sequence[MethodResult]) -> str | None:
-    """Reliability curves of the methods that give probabilities, or None where none does."""
+    """Reliability curve of each method that gives probabilities in a panel of its own, or None where none does."""
+    from matplotlib.figure import Figure
+
     curves = [result for result in block if result.calibration]
     if not curves:
         return None
-    n_columns = 1 if len(curves) < 4 else 2
+    n_columns = min(len(curves), 4)
+    n_rows = -(-len(curves) // n_columns)
+    side = _WIDTH / max(n_columns, 3)
+    with house_style():
+        figure = Figure(figsize=(side * n_columns, (side + 0.22) * n_rows + 0.2), layout="constrained")
+        panels = figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False)
+        for ax, result in zip(panels.flat, curves, strict=False):
+            _draw_curve(ax, result)
+        for ax in panels.flat[len(curves) :]:
+            ax.set_visible(False)
+        figure.supxlabel("confidence, %", fontsize=9, color=_INK)
+        figure.supylabel("share that is right, %", fontsize=9, color=_INK)
+        return to_svg(figure)
 
-    def draw(ax: Axes) -> None:
-        ax.plot([0, 100], [0, 100], color="#9aa3ab", linewidth=0.9, linestyle=(0, (4, 3)))
-        for place, result in enumerate(curves):
-            curve = result.calibration
-            assert curve is not None
-            n_queries = np.array(curve.n_queries)
-            # A bin with next to no queries says nothing and jumps about.
-            told = n_queries >= max(10, 0.0005 * n_queries.sum())
-            x, y = 100 * np.array(curve.confidence)[told], 100 * np.array(curve.accuracy)[told]
-            color = ACCENT if result.difference is None else _PALETTE[place % len(_PALETTE)]
-            label = f"{name_of(result)}, ECE {100 * curve.ece:.1f}"
-            ax.plot(x, y, "-o", color=color, linewidth=1.3, markersize=3.5, label=label)
-        ax.set_xlim(0, 101)
-        ax.set_ylim(0, 101)
-        ax.grid(visible=True)
-        ax.set_xlabel("confidence, %")
-        ax.set_ylabel("share that is right, %")
-        # Above the axes: curves may lie in any corner.
-        ax.get_figure(root=True).legend(  # type: ignore[union-attr]
-            loc="outside upper left",
-            ncols=n_columns,
-            fontsize=8,
-            handlelength=1.6,
-            labelspacing=0.35,
-            columnspacing=1.2,
-        )
 
-    return _chart(draw, height=4.0 + 0.17 * -(-len(curves) // n_columns))
+def _draw_curve(ax: Axes, result: MethodResult) -> None:
+    """One reliability curve, the area between it and the diagonal shaded."""
+    curve = result.calibration
+    assert curve is not None
+    n_queries = np.array(curve.n_queries)
+    # A bin with next to no queries says nothing and jumps about.
+    told = n_queries >= max(10, 0.0005 * n_queries.sum())
+    x, y = 100 * np.array(curve.confidence)[told], 100 * np.array(curve.accuracy)[told]
+    color = _row_color(result)
+    ax.plot([0, 100], [0, 100], color="#9aa3ab", linewidth=0.8, linestyle=(0, (4, 3)))
+    ax.fill_between(x, x, y, color=color, alpha=0.15, linewidth=0)
+    ax.plot(x, y, "-o", color=color, linewidth=1.1, markersize=2.4)
+    ax.set(xlim=(0, 102), ylim=(0, 102), xticks=[0, 50, 100], yticks=[0, 50, 100], aspect="equal")
+    ax.tick_params(labelsize=7.5)
+    ax.grid(visible=True)
+    name = "\n".join(wrap(name_of(result), 21)[:2])
+    ax.set_title(f"{name}\nECE {100 * curve.ece:.1f}", fontsize=7.5, color=color, linespacing=1.1)
 
 
 def _whisker(ax: Axes, value: float, ci95: float, place: int, result: MethodResult) -> None:
@@ -255,7 +268,7 @@ def _name_rows(ax: Axes, block: Sequence[MethodResult]) -> None:
 
 
 def _row_height(block: Sequence[MethodResult]) -> float:
-    return 0.75 + 0.3 * len(block)
+    return 0.75 + (0.3 if len(block) <= _FEW_ROWS else 0.21) * len(block)
 
 
 def _chart(draw: Callable[[Axes], None], height: float) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from marginshot.evaluation.results import Evaluation, MethodResult
 from marginshot.reporting.grid import Cell, Grid
@@ -128,20 +129,58 @@ def _choose(given: str | None, patterns: dict[str, str], source: str, what: str)
     raise ValueError(f"Cannot tell the {what} from the name {source!r}. Say it with --{what} ({', '.join(patterns)}).")
 
 
-def table_grid(table: PaperTable, measured: Sequence[Measured] = ()) -> Grid:
-    """The table as printed; a column for which we have a number is followed by ours and the difference."""
-    headers = ["Method", "Network"]
-    shown = []
-    for place, (dataset, shot) in enumerate(table.columns):
+def _find_ours(table: PaperTable, measured: Sequence[Measured]) -> list[dict[tuple[str, str], MethodResult]]:
+    """For each column of the table our results by method and network, where the paper has a number."""
+    found = []
+    for place, column in enumerate(table.columns):
+        printed = {(row.method, row.network) for group in table.groups for row in group if row.cells[place]}
         ours = {
             (_PAPER_NAMES[m.result.settings["method"]], m.network): m.result
             for m in measured
-            if (m.dataset, m.result.shot) == (dataset, shot)
+            if (m.dataset, m.result.shot) == column
         }
-        rows = {(row.method, row.network) for group in table.groups for row in group if row.cells[place]}
-        ours = {key: result for key, result in ours.items() if key in rows}
+        found.append({key: result for key, result in ours.items() if key in printed})
+    return found
+
+
+def table_numbers(table: PaperTable, measured: Sequence[Measured] = ()) -> list[dict[str, Any]]:
+    """One entry per printed number, in per cent, with ours beside it; None where there is none."""
+    entries = []
+    shown = _find_ours(table, measured)
+    for row in (row for group in table.groups for row in group):
+        for (dataset, shot), cell, ours in zip(table.columns, row.cells, shown, strict=True):
+            if cell is None:
+                continue
+            result = ours.get((row.method, row.network))
+            entries.append(
+                {
+                    "table": table.number,
+                    "method": row.method,
+                    "network": row.network,
+                    "dataset": dataset,
+                    "shot": shot,
+                    "printed": cell.accuracy,
+                    "printed_ci95": cell.ci95,
+                    "ours": None if result is None else 100 * result.accuracy,
+                    "ours_ci95": None if result is None else 100 * result.ci95,
+                    "difference": None if result is None else 100 * result.accuracy - cell.accuracy,
+                }
+            )
+    return entries
+
+
+def numbers_grid(entries: Sequence[Mapping[str, Any]]) -> Grid:
+    """`table_numbers` of some tables as one table."""
+    rows = tuple(tuple(Cell("" if value is None else str(value)) for value in entry.values()) for entry in entries)
+    return Grid(headers=tuple(entries[0]), sections=(rows,))
+
+
+def table_grid(table: PaperTable, measured: Sequence[Measured] = ()) -> Grid:
+    """The table as printed; a column for which we have a number is followed by ours and the difference."""
+    headers = ["Method", "Network"]
+    shown = _find_ours(table, measured)
+    for (dataset, shot), ours in zip(table.columns, shown, strict=True):
         headers += [f"{dataset} {shot}-shot", *(("ours", "Δ") if ours else ())]
-        shown.append(ours)
     sections = tuple(tuple(_grid_row(row, shown) for row in group) for group in table.groups)
     return Grid(headers=tuple(headers), sections=sections, n_text=2, title=f"Table {table.number}. {table.caption}")
 

@@ -24,6 +24,7 @@ FIGURE_SUFFIXES = (".png", ".svg", ".pdf")
 _FRAME = 900
 
 _POSITIVE, _NEGATIVE = ACCENT, "#1f5f99"
+_WRONG, _GHOST = "#f6c244", "#9aa3ab"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,13 +64,33 @@ def draw_figure1(task: PlaneTask, before: Line, after: Line) -> Figure:
     """(a) the maximum-margin line of the support; (b) the line after the queries moved it."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8.2, 3.9), layout="constrained")
+    figure = Figure(figsize=(8.2, 4.4), layout="constrained")
     left, right = figure.subplots(1, 2)
     _draw_panel(left, task, before)
     left.set_title(_title("(a) support only", before, task), fontsize=10)
     _draw_panel(right, task, after, ghost=before)
     right.set_title(_title("(b) support and queries", after, task), fontsize=10)
+    figure.legend(handles=_legend(), loc="outside lower center", ncols=4, fontsize=8.5, columnspacing=1.6)
     return figure
+
+
+def _legend() -> list[Any]:
+    """What the marks and lines of Figure 1 mean."""
+    from matplotlib.lines import Line2D
+
+    def point(label: str, edge: str, fill: str = "white", size: float = 6.0, width: float = 0.9) -> Line2D:
+        style: Any = {"marker": "o", "linestyle": "", "markersize": size, "mec": edge, "mfc": fill, "mew": width}
+        return Line2D([], [], label=label, **style)
+
+    return [
+        point("labelled, class +", _POSITIVE, size=9, width=1.8),
+        point("labelled, class −", _NEGATIVE, size=9, width=1.8),
+        point("query", MUTED),
+        point("query on the wrong side", MUTED, fill=_WRONG),
+        Line2D([], [], color=ACCENT, linewidth=2.0, label="separating line"),
+        Line2D([], [], color=ACCENT, linewidth=0.9, linestyle=(0, (5, 4)), alpha=0.7, label="its margins"),
+        Line2D([], [], color=_GHOST, linewidth=1.0, linestyle=(0, (2, 2)), label="the line of (a)"),
+    ]
 
 
 def draw_strip(task: PlaneTask, lines: Sequence[Line]) -> Figure:
@@ -129,7 +150,7 @@ def _draw_panel(ax: Axes, task: PlaneTask, line: Line, ghost: Line | None = None
     """Points, the line with its margins, and the line it came from."""
     wrong = (task.query @ line.normal + line.offset > 0) != (task.query_labels == 1)
     size = 34 * scale
-    for chosen, fill in ((~wrong, "white"), (wrong, "#f6c244")):
+    for chosen, fill in ((~wrong, "white"), (wrong, _WRONG)):
         x, y = task.query[chosen].T
         ax.scatter(x, y, s=size, facecolors=fill, edgecolors=MUTED, linewidths=0.9, zorder=2)
     for label, color, sign in ((1, _POSITIVE, "+"), (0, _NEGATIVE, "−")):
@@ -139,7 +160,7 @@ def _draw_panel(ax: Axes, task: PlaneTask, line: Line, ghost: Line | None = None
     points = np.concatenate([task.support, task.query])
     reach = 1.12 * np.abs(points).max()
     if ghost is not None:
-        _draw_line(ax, ghost, 0, color="#9aa3ab", linewidth=1.0, linestyle=(0, (2, 2)))
+        _draw_line(ax, ghost, 0, color=_GHOST, linewidth=1.0, linestyle=(0, (2, 2)))
     _draw_line(ax, line, 0, color=ACCENT, linewidth=2.0)
     for level in (-1, 1):
         _draw_line(ax, line, level, color=ACCENT, linewidth=0.9, linestyle=(0, (5, 4)), alpha=0.7)

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 #: The inductive method that a transductive one should never fall behind.
 FLOOR_METHOD = "fs-mmc"
 
-# Points beyond which colours no longer change: one cell far off would pale all others.
-_MOST_POINTS = 5.0
+# Points up to which colour grows with distance; beyond, with its logarithm. One cell far off does not pale all others,
+# and none is beyond the scale.
+_LINEAR_POINTS = 1.5
+_TICKS = (1, 2, 5, 10, 20, 50)
 _EMPTY = "#f3f4f5"
 _INK = "#22282e"
 
@@ -157,21 +159,25 @@ def draw_heat_map(standings: Sequence[Standing], of: str) -> Figure:
 
 
 def _color_limit(standings: Sequence[Standing]) -> float:
-    largest = 100 * max(abs(standing.distance) for standing in standings)
-    return float(np.clip(np.ceil(largest), 1.0, _MOST_POINTS))
+    """The largest distance, in whole points."""
+    largest = round(100 * max(abs(standing.distance) for standing in standings), 6)
+    return float(max(np.ceil(largest), 1.0))
 
 
 def _draw_panel(
     ax: Axes, standings: Sequence[Standing], regimes: Sequence[str], shots: Sequence[int], limit: float
 ) -> object:
     """One set of features and one way: regimes down, shots across."""
+    from matplotlib.colors import AsinhNorm
+
+    norm = AsinhNorm(_LINEAR_POINTS, -limit, limit)
     points = np.full((len(regimes), len(shots)), np.nan)
     ax.set_facecolor(_EMPTY)
     for standing in standings:
         y, x = regimes.index(standing.cell.regime), shots.index(standing.cell.shot)
         points[y, x] = 100 * standing.distance
-        _write_cell(ax, x, y, standing, dark=abs(points[y, x]) > 0.62 * limit)
-    image = ax.imshow(points, cmap="RdBu", vmin=-limit, vmax=limit, aspect="auto")
+        _write_cell(ax, x, y, standing, dark=abs(norm(points[y, x]) - 0.5) > 0.27)
+    image = ax.imshow(points, cmap="RdBu", norm=norm, aspect="auto")
     ax.set_xticks(np.arange(0.5, len(shots) - 1), minor=True)
     ax.set_yticks(np.arange(0.5, len(regimes) - 1), minor=True)
     ax.grid(which="minor", color="white", linewidth=1.6)
@@ -204,14 +210,16 @@ def _finish(figure: Figure, panels: object, image: object, standings: Sequence[S
 
     title = f"{of} against the best other method, named below:\npoints of accuracy more (blue) or less (red)"
     figure.suptitle(title, fontsize=12, x=0.01, ha="left")
-    beyond = any(abs(100 * standing.distance) > _MOST_POINTS for standing in standings)
+    limit = _color_limit(standings)
+    ticks = [tick for tick in _TICKS if tick <= limit]
     bar = figure.colorbar(
         image,  # type: ignore[arg-type]
         ax=panels,  # type: ignore[arg-type]
         fraction=0.02,
         pad=0.01,
         shrink=0.5,
-        extend="both" if beyond else "neither",
+        ticks=[*(-tick for tick in reversed(ticks)), 0, *ticks],
+        format=lambda value, _: f"{value:+g}".replace("-", "−") if value else "0",
     )
     bar.outline.set_visible(False)
     marks = [

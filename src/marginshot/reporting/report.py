@@ -22,7 +22,8 @@ _SECTIONS: tuple[tuple[str, str, Callable[[Sequence[MethodResult]], str | None]]
     (
         "Paired differences",
         "Every method sees the same tasks, so the difference task by task is known far better than either mean. "
-        "An interval that leaves out zero is a difference one can rely on.",
+        "An interval that leaves out zero is a difference one can rely on where it is the only one looked at; for many "
+        "methods at once see the adjusted p in the table.",
         figures.difference_chart,
     ),
     (
@@ -33,13 +34,15 @@ _SECTIONS: tuple[tuple[str, str, Callable[[Sequence[MethodResult]], str | None]]
     ),
     (
         "Accuracy against time",
-        "Time of the method itself on one core, without drawing the task. Up and to the left is better.",
+        "Time of the method itself on one core, without drawing the task. Up and to the left is better. "
+        "Numbers rank by accuracy.",
         figures.time_chart,
     ),
     (
         "Calibration",
         "How often an answer is right, given how sure the method is, for the methods that define probabilities. "
-        "On the dashed line confidence can be taken at its word; ECE is the mean distance from it, in points.",
+        "On the dashed line confidence can be taken at its word; below it a method is too sure. "
+        "ECE is the mean distance from it, in points.",
         figures.calibration_chart,
     ),
 )
@@ -61,8 +64,8 @@ def render_report(evaluation: Evaluation) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": tables.percent, "duration": tables.duration}
-    blocks = evaluation.blocks()
+    environment.filters |= {"percent": tables.percent, "duration": tables.duration, "p_value": tables.p_value}
+    blocks = tables.ranked_blocks(evaluation)
     return environment.get_template("report.html").render(
         evaluation=evaluation,
         blocks=[_describe_block(evaluation, block) for block in blocks],
@@ -75,10 +78,10 @@ def render_report(evaluation: Evaluation) -> str:
 
 
 def _describe_block(evaluation: Evaluation, block: Sequence[MethodResult]) -> dict[str, Any]:
-    best = max(block, key=lambda result: result.accuracy)
+    best = block[0]
     return {
         "name": _block_name(evaluation, block),
-        "rows": [{"name": tables.name_of(r), "best": r is best, "result": r} for r in block],
+        "rows": [{"name": tables.name_of(r), "best": r is best or r.among_best, "result": r} for r in block],
         "best": best,
         "best_name": tables.name_of(best),
         "reference": next(result for result in block if result.difference is None),

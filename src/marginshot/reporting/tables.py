@@ -26,41 +26,53 @@ def duration(seconds: float) -> str:
     return f"{milliseconds:,.{decimals}f}"
 
 
+def p_value(p: float | None) -> str:
+    """An adjusted p-value with one significant digit or two; a dash where there is none."""
+    if p is None:
+        return "–"
+    return "<0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
+
+
+def ranked_blocks(evaluation: Evaluation) -> list[list[MethodResult]]:
+    """Results grouped by the tasks they are on, the highest accuracy first."""
+    return [sorted(block, key=lambda result: -result.accuracy) for block in evaluation.blocks()]
+
+
 def full_table(evaluation: Evaluation) -> Grid:
-    """One row per method and block, with everything measured."""
+    """One row per method and block with everything measured, the highest accuracy first."""
     reference = next((r.difference.to for r in evaluation.results if r.difference), None)
     titles = {result.method: result.title for result in evaluation.results}
     several_files = len(evaluation.features) > 1
+    names = (*(("Features",) if several_files else ()), "Task", "Method")
     headers = (
-        *(("Features",) if several_files else ()),
-        "Task",
-        "Method",
+        *names,
         "Accuracy %",
+        "",
         f"Δ to {titles[reference]}" if reference else "Δ",
+        "Holm p",
         "Worst tenth %",
         "ECE %",
         "ms/task",
     )
     sections = []
-    for block in evaluation.blocks():
-        best = max(result.accuracy for result in block)
+    for block in ranked_blocks(evaluation):
         rows = []
-        for result in block:
-            names = (task_name(result), mark(result))
+        for place, result in enumerate(block):
+            words = (*((result.features,) if several_files else ()), task_name(result), mark(result))
             rows.append(
                 (
-                    *((Cell(result.features),) if several_files else ()),
-                    *(Cell(name) for name in names),
-                    Cell(percent(result.accuracy, result.ci95), bold=result.accuracy == best),
+                    *(Cell(word) for word in words),
+                    Cell(percent(result.accuracy, result.ci95), bold=place == 0),
+                    Cell("●" if place == 0 else "○" if result.among_best else ""),
                     Cell(_difference(result)),
+                    Cell(p_value(result.difference.p_holm) if result.difference else ""),
                     Cell(percent(result.worst_tenth)),
                     Cell(percent(result.calibration.ece) if result.calibration else "–"),
                     Cell(duration(result.seconds_per_task)),
                 )
             )
         sections.append(tuple(rows))
-    n_text = 3 if several_files else 2
-    return Grid(headers=headers, sections=tuple(sections), n_text=n_text, title=describe_tasks(evaluation))
+    return Grid(headers=headers, sections=tuple(sections), n_text=len(names), title=describe_tasks(evaluation))
 
 
 def name_of(result: MethodResult) -> str:
@@ -80,38 +92,53 @@ def _difference(result: MethodResult) -> str:
 
 
 def paper_table(evaluation: Evaluation) -> Grid:
-    """Methods down, blocks across, accuracy with interval in each cell, the best of a column in bold."""
-    blocks = evaluation.blocks()
+    """Methods down, the highest mean accuracy first; accuracy, Δ and calibration error of each block across.
+
+    In bold: the first of a block, and all that are not significantly below it.
+    """
+    blocks = [{result.method: result for result in block} for block in ranked_blocks(evaluation)]
     several_files = len(evaluation.features) > 1
-    heads = [(f"{block[0].features}, " if several_files else "") + task_name(block[0]) for block in blocks]
-    best = [max(result.accuracy for result in block) for block in blocks]
+    headers = ["Method", "Setting"]
+    for block in blocks:
+        one = next(iter(block.values()))
+        headers += [(f"{one.features}, " if several_files else "") + task_name(one), "Δ", "ECE"]
+    names = sorted(blocks[0], key=lambda name: -sum(block[name].accuracy for block in blocks))
     rows = []
-    for place, first in enumerate(blocks[0]):
-        cells = [
-            Cell(percent(block[place].accuracy, block[place].ci95), bold=block[place].accuracy == top)
-            for block, top in zip(blocks, best, strict=True)
-        ]
-        mode = "transductive" if first.transductive else "inductive"
-        slowest = max(block[place].seconds_per_task for block in blocks)
-        rows.append((Cell(name_of(first)), Cell(mode), *cells, Cell(duration(slowest))))
-    headers = ("Method", "Setting", *heads, "ms/task")
-    return Grid(headers=headers, sections=(tuple(rows),), n_text=2, title=describe_tasks(evaluation))
+    for name in names:
+        cells: list[Cell] = []
+        for block in blocks:
+            result, first = block[name], next(iter(block.values()))
+            cells += [
+                Cell(percent(result.accuracy, result.ci95), bold=result.among_best or result is first),
+                Cell(_difference(result) if result.difference else "–"),
+                Cell(percent(result.calibration.ece) if result.calibration else "–"),
+            ]
+        slowest = max(block[name].seconds_per_task for block in blocks)
+        mode = "transductive" if blocks[0][name].transductive else "inductive"
+        rows.append((Cell(name_of(blocks[0][name])), Cell(mode), *cells, Cell(duration(slowest))))
+    headers.append("ms/task")
+    return Grid(headers=tuple(headers), sections=(tuple(rows),), n_text=2, title=describe_tasks(evaluation))
 
 
 def numbers_table(evaluation: Evaluation) -> Grid:
-    """One row per method and block with plain numbers, for spreadsheets and data frames."""
+    """One row per method and block with plain numbers, for spreadsheets and data frames; the highest accuracy first."""
     headers = (
-        *("features", "way", "shot", "query", "tasks", "method", "transductive", "accuracy", "ci95", "worst_tenth"),
-        *("seconds_per_task", "difference_to", "difference", "difference_ci95", "ece"),
+        *("features", "way", "shot", "query", "dirichlet", "present", "seed", "tasks", "redrawn_tasks"),
+        *("method", "transductive", "accuracy", "ci95", "among_best", "worst_tenth", "seconds_per_task"),
+        *("difference_to", "difference", "difference_ci95", "p_holm", "ece"),
     )
+    regime = [evaluation.arguments.get(name) for name in ("dirichlet", "present", "seed")]
     rows = []
-    for r in evaluation.results:
+    for r in (result for block in ranked_blocks(evaluation) for result in block):
         gap, curve = r.difference, r.calibration
         shot = r.shot if isinstance(r.shot, int) else " ".join(map(str, r.shot))
-        numbers: tuple[object, ...] = (r.accuracy, r.ci95, r.worst_tenth, r.seconds_per_task)
-        compared: tuple[object, ...] = (gap.to, gap.mean, gap.ci95) if gap else ("", "", "")
-        values = (r.features, r.way, shot, r.query, r.tasks, r.method, r.transductive, *numbers, *compared)
-        rows.append(tuple(Cell(str(value)) for value in (*values, curve.ece if curve else "")))
+        values = (
+            *(r.features, r.way, shot, r.query, *regime, r.tasks, r.redrawn_tasks),
+            *(r.method, r.transductive, r.accuracy, r.ci95, r.among_best, r.worst_tenth, r.seconds_per_task),
+            *((gap.to, gap.mean, gap.ci95, gap.p_holm) if gap else [None] * 4),
+            curve.ece if curve else None,
+        )
+        rows.append(tuple(Cell("" if value is None else str(value)) for value in values))
     return Grid(headers=headers, sections=(tuple(rows),), n_text=1)
 
 
