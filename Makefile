@@ -8,9 +8,13 @@ comma := ,
 
 .PHONY: demo test lint docs coverage lowest bench crash fuzz lock audit clean
 
+# Five methods on the same 10,000 tasks, then a thousand pictures labelled from three examples a class.
 demo: $(VENV)/.core
-	$(BIN)/marginshot evaluate digits --shot 1 --shot 5 --methods fs-tmmc,fs-mmc,simpleshot,laplacianshot \
-		--way 5 --query 15 --tasks 10000 --seed 0 -j 2 --json result.json --report report.html
+	$(BIN)/python examples/digits_folder.py demo
+	$(BIN)/marginshot evaluate digits --shot 1 --shot 5 --tasks 5000 \
+		--methods fs-tmmc-auto,fs-tmmc,fs-mmc,laplacianshot,simpleshot --json demo/result.json --report demo/report.html
+	$(BIN)/marginshot label demo/pictures --examples demo/examples --encoder pixels --out demo/labelled
+	@echo 'Open demo/report.html (the comparison) and demo/labelled/gallery.html (the labelled pictures) in a browser.'
 
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
