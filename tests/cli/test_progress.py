@@ -28,7 +28,7 @@ def test_a_log_gets_a_line_every_few_seconds(monkeypatch, capsys):
         on_progress("encoding", 640, 5000)
         time.sleep(0.2)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "Loading the encoder"
+    assert lines[0] == "Loading the encoder (0 s)"
     assert lines[-1] == "Encoding 640 of 5,000"
     assert set(lines) == {lines[0], lines[-1]}
 

@@ -48,6 +48,7 @@ _OPTIONS = {
     Option.EXAMPLES: "--examples",
     Option.TEXT: "--text",
     Option.LABEL: "--label",
+    Option.CLASSES: "--classes",
     Option.CACHE: "--cache",
     Option.NO_CACHE: "--no-cache",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -124,16 +125,19 @@ def phases(unit: str) -> Iterator[Callable[[str, int, int], None]]:
         with _bar(unit) as move:
             yield move
         return
-    now = [""]
+    now = ("", "", 0.0)  # phase, count, and when the phase began
     ended = threading.Event()
 
     def write_lines() -> None:
         while not ended.wait(LINE_SECONDS):
-            if now[0]:
-                say(now[0])
+            phase, count, began = now
+            if phase:
+                say(f"{phase} {count or f'({time.monotonic() - began:.0f} s)'}")
 
     def note(phase: str, done: int, total: int) -> None:
-        now[0] = f"{phase.capitalize()} {_count(done, total)}".rstrip()
+        nonlocal now
+        began = now[2] if now[0] == phase.capitalize() else time.monotonic()
+        now = phase.capitalize(), _count(done, total), began
 
     thread = threading.Thread(target=write_lines, daemon=True)
     thread.start()

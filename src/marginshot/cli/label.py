@@ -34,7 +34,19 @@ class ExportFormat(StrEnum):
 
 
 #: Options that the next run into the same place need not be given.
-REMEMBERED = ("examples", "text", "label", "encoder", "reject", "lose", "suggest", "export", "gallery")
+REMEMBERED = (
+    "examples",
+    "text",
+    "label",
+    "classes",
+    "names",
+    "encoder",
+    "reject",
+    "lose",
+    "suggest",
+    "export",
+    "gallery",
+)
 
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, mps.")]
 Copy = Annotated[bool, typer.Option("--copy", help="Copy pictures into class folders in the output.")]
@@ -78,6 +90,15 @@ def command(
     ] = None,
     text: Annotated[str | None, typer.Option("--text", help="Column of texts.")] = None,
     label: Annotated[str | None, typer.Option("--label", help="Half-empty column of labels.")] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            "--classes", help="Names of classes of texts, with commas between, or table of class,description."
+        ),
+    ] = None,
+    names: Annotated[
+        bool, typer.Option("--names/--no-names", help="Take the names of classes of texts for examples.")
+    ] = True,
     encoder: Annotated[
         str | None,
         typer.Option("--encoder", help="A timm or sentence-transformers model (default: efficientnet-lite0, minilm)."),
@@ -110,11 +131,14 @@ def command(
 
     Example: marginshot label tickets.csv --text body --label topic --out tickets-labelled.csv
 
+    Example: marginshot label tickets.csv --text body --classes billing,bug,delivery --out tickets-labelled.csv
+
     Example: marginshot label embeddings.parquet --label label --out labels.parquet
 
     Again with the same --out: labels corrected there are examples, and options need not be repeated.
     """
     from marginshot.labelling.api import label_collection, label_request
+    from marginshot.labelling.classes import read_classes
     from marginshot.labelling.classify import LabelSettings
     from marginshot.labelling.corrections import gather
     from marginshot.labelling.encoders import make_encoder
@@ -122,8 +146,8 @@ def command(
     from marginshot.labelling.sources import open_source
 
     action = _labels.chosen_action(copy=copy, move=move, link=link)
-    settings = LabelSettings(reject=reject, lose=lose, suggest=suggest)
-    opened = open_source(source, label)
+    settings = LabelSettings(reject=reject, lose=lose, suggest=suggest, names=names)
+    opened, named = open_source(source, label), read_classes(classes or "")
     outputs = Outputs(
         path=out,
         pictures=opened.table is None,
@@ -141,11 +165,11 @@ def command(
         return
     if not dry_run:
         outputs.check(request, store, force=force, taken=said.taken)
-    collection = _collect(opened, text, said, outputs)
-    outputs.check_classes(sorted({label for label in collection.labels if label}))
+    collection = _collect(opened, text, said, outputs, needed=not named)
+    outputs.check_classes(sorted({label for label in (*collection.labels, *named) if label}))
     chosen = make_encoder(collection.kind, encoder, device)
     with phases("items") as on_progress:
-        labelling = label_collection(collection, chosen, store, settings, request, on_progress)
+        labelling = label_collection(collection, chosen, store, settings, request, on_progress, named)
     show = _labels.Show(as_json=form is SummaryFormat.JSON, verbose=verbose)
     if dry_run:
         _labels.preview(labelling, outputs, show)
@@ -153,7 +177,7 @@ def command(
         _labels.finish(labelling, outputs, store, show, said.record)
 
 
-def _collect(source: Source, text: str | None, said: Said, outputs: Outputs) -> Collection:
+def _collect(source: Source, text: str | None, said: Said, outputs: Outputs, *, needed: bool) -> Collection:
     """The items, with their labels from the examples or the table itself, and from what was said in tables of ours."""
     from marginshot.labelling.folders import collect_pictures
     from marginshot.labelling.sources import collect_rows
@@ -168,4 +192,4 @@ def _collect(source: Source, text: str | None, said: Said, outputs: Outputs) -> 
             f"examples of a table are the rows with a label in column {source.label!r}; fill in some of these.",
             param_hint="--examples",
         )
-    return said.fill(collect_rows(source.table, text, source.label), source)
+    return said.fill(collect_rows(source.table, text, source.column_of_labels(needed=needed)), source)

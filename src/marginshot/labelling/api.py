@@ -6,10 +6,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from numpy.typing import ArrayLike
 
+from marginshot.labelling.classes import Classes, as_classes, check_named
 from marginshot.labelling.classify import LabelSettings, label_rows
 from marginshot.labelling.collection import Collection, check_classes, encode_given
 from marginshot.labelling.embed import Progress, embed, printable, silent
@@ -24,6 +26,7 @@ from marginshot.labelling.encoders import (
 from marginshot.labelling.folders import as_paths, collect_pictures
 from marginshot.labelling.labelling import Labelling, PathLike
 from marginshot.labelling.model import LabelModel
+from marginshot.labelling.names import embed_names
 from marginshot.labelling.requests import Request
 from marginshot.labelling.sources import Source, collect_rows, open_source
 from marginshot.labelling.store import Store, open_store
@@ -76,8 +79,10 @@ def label_images(
 
 def label_texts(
     texts: Sequence[str],
-    labels: Sequence[Any],
+    labels: Sequence[Any] | None = None,
     *,
+    classes: Sequence[str] | Mapping[str, str | Sequence[str]] = (),
+    names: bool = True,
     encoder: str = TEXT_ENCODER,
     reject: bool = False,
     lose: float = 0.05,
@@ -90,8 +95,12 @@ def label_texts(
     ----------
     texts : sequence of str
         The texts.
-    labels : sequence
+    labels : sequence, optional
         Label of each text; None, NaN, "" or -1 where unknown.
+    classes : sequence of str, or mapping of str to str or sequence of str, optional
+        Names of classes that may have no example; as a mapping, one or several descriptions of each.
+    names : bool, default=True
+        Take the names of classes for examples; those that say nothing, such as ``c17``, never are.
     encoder : str, default="minilm"
         That one, or the name of a sentence-transformers model.
     reject, lose, suggest, cache
@@ -101,11 +110,13 @@ def label_texts(
     --------
     >>> result = label_texts(["late train", "bus delay", "sweet cake"], ["travel", "", "food"])  # doctest: +SKIP
     >>> result.to_pandas()                                                                       # doctest: +SKIP
+    >>> label_texts(["late train", "bus delay", "sweet cake"], classes=["travel", "food"])       # doctest: +SKIP
     """
-    if len(texts) != len(labels):
+    if labels is not None and len(texts) != len(labels):
         raise ValueError(f"texts and labels need equal lengths; got {len(texts)} and {len(labels)}.")
-    settings = LabelSettings(reject=reject, lose=lose, suggest=suggest)
-    return label_collection(text_rows(texts, labels), TextEncoder(encoder), open_store(cache), settings)
+    settings = LabelSettings(reject=reject, lose=lose, suggest=suggest, names=names)
+    collection = text_rows(texts, labels)
+    return label_collection(collection, TextEncoder(encoder), open_store(cache), settings, classes=as_classes(classes))
 
 
 def label_embeddings(
@@ -151,6 +162,8 @@ def label_table(
     *,
     text: str | None = None,
     label: str | None = None,
+    classes: Sequence[str] | Mapping[str, str | Sequence[str]] = (),
+    names: bool = True,
     encoder: str | None = None,
     reject: bool = False,
     lose: float = 0.05,
@@ -166,7 +179,9 @@ def label_table(
     text : str, optional
         Column of texts. Without, the column ``embedding`` (``X`` in ``.npz``) holds embeddings.
     label : str, optional
-        Half-empty column of labels, "label" (``y`` in ``.npz``) unless named.
+        Half-empty column of labels, "label" (``y`` in ``.npz``) unless named. With ``classes`` it need not be there.
+    classes, names
+        As in `label_texts`.
     encoder : str, optional
         Name of a sentence-transformers model; without, "minilm".
     reject, lose, suggest, cache
@@ -177,12 +192,12 @@ def label_table(
     >>> result = label_table("tickets.csv", text="body", label="topic")  # doctest: +SKIP
     >>> result.write("tickets-labelled.csv")                             # doctest: +SKIP
     """
-    settings = LabelSettings(reject=reject, lose=lose, suggest=suggest)
-    source = open_source(Path(path), label)
-    collection = collect_rows(source.rows(), text, source.label)
+    settings = LabelSettings(reject=reject, lose=lose, suggest=suggest, names=names)
+    source, named = open_source(Path(path), label), as_classes(classes)
+    collection = collect_rows(source.rows(), text, source.column_of_labels(needed=not named))
     chosen = make_encoder(collection.kind, encoder)
     request = label_request(source, (), encoder, settings)
-    return label_collection(collection, chosen, open_store(cache), settings, request)
+    return label_collection(collection, chosen, open_store(cache), settings, request, classes=named)
 
 
 def label_request(
@@ -205,13 +220,15 @@ def label_collection(
     settings: LabelSettings,
     request: Request | None = None,
     on_progress: Progress = silent,
+    classes: Classes = MappingProxyType({}),
 ) -> Labelling:
-    """Label a collection; embeddings need no encoder."""
-    wanted = check_classes((label for label in collection.labels if label), "Labels")
+    """Label a collection; embeddings need no encoder. Some ``classes`` may have a name and no example."""
+    check_named(classes, collection.labels, encoder if settings.names else None)
+    wanted = check_classes((*filter(None, collection.labels), *classes), "Labels")
     embedded = embed(collection, encoder, store, on_progress)
     readable, problems = embedded.collection, embedded.problems
     for name in wanted:
-        if name not in readable.labels:
+        if name not in readable.labels and name in collection.labels:
             broken = printable(collection.items[collection.labels.index(name)])
             raise ValueError(
                 f"The class {name!r} has no examples left: {broken} {problems[broken]}. Replace it or remove the class."
@@ -223,7 +240,9 @@ def label_collection(
     on_progress("labelling", 0, 0)
     started = time.perf_counter()
     given = encode_given(readable.labels, wanted)
-    answers, classifier, rejection = label_rows(embedded.X, given, wanted, settings)
+    descriptions = [classes.get(name, ()) for name in wanted]
+    names = embed_names(wanted, encoder, store, embedded.X, descriptions) if settings.names else None
+    answers, classifier, rejection = label_rows(embedded.X, given, wanted, settings, names)
     seconds = embedded.seconds | {"labelling": time.perf_counter() - started}
     name, identity = ("", "") if encoder is None else (encoder.name, encoder.identity)
     model = LabelModel(classifier, rejection, collection.kind, name, identity)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot.classifier.estimator import TransductiveMaxMarginClassifier
+from marginshot.labelling.names import Names, with_names
 from marginshot.labelling.rejection import Rejection, fit_rejection
 from marginshot.labelling.suggestions import suggest_rows
 from marginshot.model.neighbour_search import INSTALL, search_is_fast
@@ -45,11 +46,14 @@ class LabelSettings:
         Share of items of the known classes one is willing to lose that way; sets the threshold.
     suggest : int, default=0
         Number of unlabelled items to suggest for labelling by hand.
+    names : bool, default=True
+        Take the names of classes for examples where the encoder reads texts: see `marginshot.labelling.names`.
     """
 
     reject: bool = False
     lose: float = 0.05
     suggest: int = 0
+    names: bool = True
 
     def __post_init__(self) -> None:
         if not 0 < self.lose < 1:
@@ -76,6 +80,8 @@ class Answers:
         Rows worth labelling next, the most useful first.
     none : ndarray of bool of shape (n_rows,), optional
         Rows that somebody said to be none of the classes; they never have a label.
+    named : tuple of str
+        Classes known by their names alone.
     """
 
     classes: tuple[str, ...]
@@ -84,6 +90,7 @@ class Answers:
     foreign: NDArray[np.bool_]
     suggested: tuple[int, ...] = ()
     none: NDArray[np.bool_] | None = None
+    named: tuple[str, ...] = ()
 
     @cached_property
     def best(self) -> NDArray[np.int64]:
@@ -103,10 +110,18 @@ class Answers:
 
 
 def label_rows(
-    X: NDArray[np.floating], given: NDArray[np.int64], classes: Sequence[str], settings: LabelSettings
+    X: NDArray[np.floating],
+    given: NDArray[np.int64],
+    classes: Sequence[str],
+    settings: LabelSettings,
+    names: Names | None = None,
 ) -> tuple[Answers, TransductiveMaxMarginClassifier, Rejection]:
-    """Label all rows of ``X`` (n_rows, n_features) from the ``given`` class indices (n_rows,), -1 where unknown."""
-    classifier = make_classifier(X)
+    """Label all rows of ``X`` (n_rows, n_features) from the ``given`` class indices (n_rows,), -1 where unknown.
+
+    The ``names`` of classes are examples beside these; a class without any other needs one.
+    """
+    rows, known, weights = (X, given, None) if names is None else with_names(X, given, names)
+    classifier = make_classifier(rows)
     if not classifier.n_neighbors:
         warnings.warn(
             f"{len(X):,} items are too many to compare all pairs, so they are labelled without their nearest "
@@ -114,15 +129,21 @@ def label_rows(
             RuntimeWarning,
             stacklevel=2,
         )
-    names = np.array(classes, dtype=object)
-    classifier.fit(X, np.where(given >= 0, names[given], ""))
-    rejection, foreign = fit_rejection(X, given, len(classes), settings.lose)
+    words = np.array(classes, dtype=object)
+    classifier.fit(rows, np.where(known >= 0, words[known], ""), sample_weight=weights)
+    # An item of its class tells more than its name of what is foreign to it.
+    outside = np.where((np.arange(len(rows)) >= len(X)) & np.isin(known, given), -1, known)
+    rejection, foreign = fit_rejection(rows, outside, len(classes), settings.lose)
     # Left out by `fit` where items times classes are many.
     probabilities = getattr(classifier, "label_distributions_", None)
     if probabilities is None:
         probabilities = classifier.predict_proba(X)
+    probabilities, foreign = probabilities[: len(X)], foreign[: len(X)]
     suggested = suggest_rows(X, probabilities, given, settings.suggest)
-    answers = Answers(tuple(classes), given, probabilities, foreign & (given < 0), tuple(suggested.tolist()))
+    named = tuple(name for place, name in enumerate(classes) if place not in given)
+    answers = Answers(
+        tuple(classes), given, probabilities, foreign & (given < 0), tuple(suggested.tolist()), named=named
+    )
     return answers, classifier, rejection
 
 

@@ -21,6 +21,7 @@ class Option(StrEnum):
     EXAMPLES = "examples"
     TEXT = "text"
     LABEL = "label"
+    CLASSES = "classes"
     CACHE = "cache"
     NO_CACHE = "no_cache"
 

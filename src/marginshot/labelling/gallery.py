@@ -64,11 +64,21 @@ def render_gallery(labelling: Labelling) -> str:
             rejected=labelling.rejected,
             problems=labelling.problems,
             n_items=len(rows),
-            n_given=int((labelling.answers.given >= 0).sum()),
+            origin=_origin(labelling),
             n_close=int(labelling.answers.close[rows].sum()),
             points=_describe_map(labelling, points.result(), styles),
             styles=styles,
         )
+
+
+def _origin(labelling: Labelling) -> str:
+    """What the labels come from, in words."""
+    n_given, n_named = int((labelling.answers.given >= 0).sum()), len(labelling.answers.named)
+    words = [f"from {n_given:,} example{'s' if n_given != 1 else ''}"] if n_given else []
+    words += [f"from the name{'s' if n_named != 1 else ''} of {n_named:,} class{'es' if n_named != 1 else ''}"] * bool(
+        n_named
+    )
+    return " and ".join(words) or "by a saved model"
 
 
 def render_table(labelling: Labelling) -> str:

@@ -46,6 +46,10 @@ class Source:
             raise ValueError(f"{self.path} is a folder of pictures, not a table.")
         return self.table
 
+    def column_of_labels(self, *, needed: bool) -> str | None:
+        """Name of the column to read labels from; None where there is none and none is ``needed``."""
+        return self.label if needed or self.label in self.rows().columns else None
+
     def filled(self, answers: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
         """What is written: the user's columns with the labels filled in and ours after them, embeddings left out.
 
