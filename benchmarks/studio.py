@@ -1,0 +1,148 @@
+"""The studio from an act to its answers: time to be acknowledged, time to new answers, memory of the server.
+
+    python benchmarks/studio.py [--items 5000,20000] [--acts 30]
+
+Prints a Markdown table. Items are embeddings of ten classes, mixed from those of real photographs (EfficientNet-lite0);
+the server is the command in a process of its own. Every act labels one more item.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+SHARED = Path(os.environ.get("MARGINSHOT_DATA", Path(__file__).parents[2] / "shared" / "data"))
+N_CLASSES = 10
+
+
+@dataclass
+class Studio:
+    """The running command, and what its pages are told."""
+
+    process: subprocess.Popen[str]
+    address: str
+    seconds: float
+    cookie: str = ""
+    told: queue.Queue[tuple[float, str, dict[str, int]]] = field(default_factory=queue.Queue)
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.address).netloc
+
+    def request(self, method: str, path: str, body: object = None) -> http.client.HTTPResponse:
+        connection = http.client.HTTPConnection(self.host)
+        headers = {"Cookie": self.cookie}
+        if body is not None:
+            headers |= {"Origin": f"http://{self.host}", "X-Marginshot": "1", "Content-Type": "application/json"}
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        return connection.getresponse()
+
+    def sign_in(self) -> None:
+        response = self.request("GET", "/?" + urlsplit(self.address).query)
+        self.cookie = response.headers["Set-Cookie"].partition(";")[0]
+        threading.Thread(target=self._listen, args=(self.request("GET", "/api/events"),), daemon=True).start()
+
+    def _listen(self, stream: http.client.HTTPResponse) -> None:
+        kind = ""
+        for line in stream:
+            if line.startswith(b"event: "):
+                kind = line[7:].strip().decode()
+            elif line.startswith(b"data: "):
+                self.told.put((time.perf_counter(), kind, json.loads(line[6:])))
+
+    def act(self, **fields: object) -> tuple[float, float, float]:
+        """Seconds until an act is acknowledged, until its answers are announced, and until they are here."""
+        began = time.perf_counter()
+        version = json.loads(self.request("POST", "/api/act", fields).read())["version"]
+        acknowledged = time.perf_counter()
+        while True:
+            announced, kind, content = self.told.get(timeout=120)
+            if kind == "error":
+                raise RuntimeError(content)
+            if kind == "answers" and content["version"] >= version:
+                break
+        self.request("GET", "/api/answers").read()
+        return acknowledged - began, announced - began, time.perf_counter() - began
+
+    @property
+    def megabytes(self) -> float:
+        """Largest memory of the process so far."""
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1e3
+
+
+@contextmanager
+def studio(source: Path, folder: Path) -> Iterator[Studio]:
+    """The command on a source, its session and cache in ``folder``."""
+    words = [sys.executable, "-m", "marginshot", "studio", str(source), "--no-browser", "--port", "0"]
+    own = {"MARGINSHOT_SESSIONS": str(folder / "sessions"), "MARGINSHOT_CACHE": str(folder / "cache")}
+    began = time.perf_counter()
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=os.environ | own) as process:
+        try:
+            assert process.stdout is not None
+            found = Studio(process, process.stdout.readline().strip(), time.perf_counter() - began)
+            found.sign_in()
+            yield found
+        finally:
+            process.terminate()
+
+
+def mixed_rows(n_items: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Embeddings (n_items, 1280), each between two photographs of one of ten classes, and their classes (n_items,)."""
+    with np.load(SHARED / "features" / "efficientnet_lite0-test.npz") as file:
+        X, y = file["X"].astype(np.float32), file["y"]
+    rng = np.random.default_rng(0)
+    members = np.stack([rng.permutation(np.flatnonzero(y == label))[:60] for label in np.unique(y)[:N_CLASSES]])
+    classes = rng.integers(N_CLASSES, size=n_items)
+    first, second = (members[classes, rng.integers(60, size=n_items)] for _ in range(2))
+    weight = rng.uniform(size=(n_items, 1)).astype(np.float32)
+    return weight * X[first] + (1 - weight) * X[second], classes
+
+
+def measure(n_items: int, n_acts: int) -> str:
+    """One line of the table."""
+    X, y = mixed_rows(n_items)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        np.savez(folder / "rows.npz", X=X)
+        with studio(folder / "rows.npz", folder) as page:
+            for label in range(N_CLASSES):
+                page.act(action="label", rows=[int(np.flatnonzero(y == label)[0])], name=f"class {label}")
+            rows = np.random.default_rng(1).permutation(n_items)[:n_acts].tolist()
+            times = [page.act(action="label", rows=[row], name=f"class {y[row]}") for row in rows]
+            memory = page.megabytes
+            started = page.seconds
+    cells = [f"{np.median(part):.3f} / {np.quantile(part, 0.95):.3f}" for part in zip(*times, strict=True)]
+    return f"| {n_items:,} | {started:.1f} | {' | '.join(cells)} | {memory:,.0f} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--items", default="5000,20000")
+    parser.add_argument("--acts", type=int, default=30)
+    given = parser.parse_args()
+    print("Seconds, median / 95th percentile; ten classes, 1280 features.\n")
+    print("| items | start | acknowledged | answers announced | answers here | server, MB |")
+    print("|---:|---:|---:|---:|---:|---:|")
+    for n_items in map(int, given.items.split(",")):
+        print(measure(n_items, given.acts), flush=True)
+
+
+if __name__ == "__main__":
+    main()
