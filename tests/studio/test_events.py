@@ -3,6 +3,11 @@
 import threading
 import time
 
+import pytest
+from serving import running
+
+from marginshot.labelling import Session
+from marginshot.labelling.encoders import PictureEncoder
 from marginshot.studio import news
 
 
@@ -106,3 +111,25 @@ def test_two_tabs_see_each_other_and_lose_nothing(labelled):
     assert project["classes"][0]["examples"] == 2 + 14
     for stream in streams:
         assert any(kind == "state" and content["version"] == 16 for kind, content in stream)
+
+
+def test_an_encoder_that_fails_is_told(photos, tmp_path, monkeypatch):
+    monkeypatch.setattr(PictureEncoder, "load", lambda self: 1 / 0)
+    with running(Session.open(photos, cache=tmp_path / "cache", background=True), tmp_path / "cache") as client:
+        assert any(kind == "error" and "division" in content["message"] for kind, content in client.events())
+
+
+def test_items_are_answered_as_they_become_ready(photos, tmp_path, monkeypatch):
+    go_on = threading.Event()
+    monkeypatch.setattr(PictureEncoder, "load", lambda self: go_on.wait(10) or pytest.fail("nobody let it go on"))
+    with running(Session.open(photos, cache=tmp_path / "cache", background=True), tmp_path / "cache") as client:
+        client.act("label", rows=[0], name="red")  # before anything is encoded
+        client.act("label", rows=[1], name="blue")
+        project = client.get("/api/project").json
+        assert project["encoding"]["phase"]
+        assert [known["items"] for known in project["classes"]] == [1, 1]
+        go_on.set()
+        stream = client.events()
+        assert any(kind == "encoding" and not content["phase"] for kind, content in stream)
+        assert any(kind == "answers" and content["changed"] >= 22 for kind, content in stream)
+        assert [known["items"] for known in client.get("/api/project").json["classes"]] == [12, 12]

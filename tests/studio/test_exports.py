@@ -1,10 +1,12 @@
 """The result leaves as `marginshot label` would write it: checked first, nothing replaced that is not ours."""
 
 import csv
+import shlex
 
 import pytest
 from serving import running
 
+from marginshot.cli.app import main
 from marginshot.labelling import Session, load_model
 
 
@@ -26,7 +28,7 @@ def test_a_table_is_written_where_the_user_typed(client, tmp_path):
         answer = export(client, "table", name)
         assert (answer.status, answer.json["files"]) == (200, [name])
         assert str(tmp_path / name) in answer.json["words"]
-        assert answer.json["command"] == f"marginshot label photos --session --out {name} --no-gallery"
+        assert answer.json["command"] == f"marginshot studio photos --export table --out {name}"
     rows = list(csv.DictReader((tmp_path / "labels.csv").read_text().splitlines()))
     assert [row["label"] for row in rows] == ["red", "blue"] * 12
 
@@ -37,7 +39,7 @@ def test_folders_are_planned_then_filled(client, tmp_path, photos):
     assert not (tmp_path / "out").exists()
     done = export(client, "folders", "out", transfer="copy").json
     assert done["plan"] == plan["plan"]
-    assert done["command"] == "marginshot label photos --session --out out --copy --no-gallery"
+    assert done["command"] == "marginshot studio photos --export folders --out out --copy"
     assert len(list((tmp_path / "out" / "red").iterdir())) == 12
     assert len(list(photos.iterdir())) == 24
 
@@ -78,3 +80,21 @@ def test_a_folder_that_cannot_be_written_is_told(client, tmp_path):
     answer = export(client, "folders", "file/out")
     assert answer.status == 400
     assert "cannot be a folder" in answer.json["error"]
+
+
+def test_the_command_repeats_it_without_a_page(client, tmp_path):
+    told = export(client, "folders", "shown").json
+    words = shlex.split(told["command"].replace("shown", "repeated"))
+    with pytest.raises(SystemExit, match="0"):
+        main([*words[1:], "--cache", str(tmp_path / "cache")])
+    shown, repeated = (
+        {path.relative_to(tmp_path / name): path.read_bytes() for path in (tmp_path / name).rglob("*.*")}
+        for name in ("shown", "repeated")
+    )
+    assert shown == repeated
+    assert len(shown) >= 25
+
+
+def test_what_and_where_belong_together(photos):
+    with pytest.raises(SystemExit, match="2"):
+        main(["studio", str(photos), "--export", "table"])

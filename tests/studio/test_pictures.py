@@ -1,8 +1,10 @@
 """Pictures reach the page re-encoded and small, kept by content, and never by path."""
 
 import io
+import os
 import stat
 
+import numpy as np
 import pytest
 from serving import running
 
@@ -53,6 +55,31 @@ def test_a_picture_that_vanishes_is_not_found(client, photos):
     assert client.get("/api/thumb/0").status == 200
     (photos / "00.png").unlink()
     assert client.get("/api/thumb/0").status == 404
+
+
+def test_a_picture_replaced_by_a_pipe_is_not_waited_for(client, photos):
+    (photos / "00.png").unlink()
+    os.mkfifo(photos / "00.png")
+    assert client.get("/api/thumb/0").status == 404
+
+
+def test_names_that_are_not_utf8_are_told_as_they_can_be(photos, tmp_path):
+    odd = photos / os.fsdecode(b"\xff<b>.png")
+    (photos / "00.png").rename(odd)
+    with running(Session.open(photos, cache=tmp_path / "cache"), tmp_path / "cache") as client:
+        rows = client.get("/api/items?start=0&stop=24").json
+        row = next(number for number, item in enumerate(rows) if item["name"] == odd.name)
+        assert "not UTF-8" in client.get(f"/api/item/{row}").json["problem"]
+        flags = np.frombuffer(client.get("/api/answers").content, "u1")[-24:]
+        assert np.flatnonzero(flags & 32).tolist() == [row]
+
+
+def test_moved_pictures_are_still_shown(client, tmp_path):
+    client.act("label", rows=[0], name="red")
+    client.act("label", rows=[1], name="blue")
+    answer = client.post("/api/export", {"what": "folders", "path": str(tmp_path / "out"), "transfer": "move"})
+    assert answer.status == 200
+    assert client.get("/api/thumb/5").status == 200
 
 
 def test_thumbnails_are_kept_by_content(photos, tmp_path, monkeypatch):

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from marginshot.cli import label
-from marginshot.cli._output import emit, say
+from marginshot.cli import _labels, label
+from marginshot.cli._output import emit, phases, say
 
 if TYPE_CHECKING:
-    from marginshot.studio.access import Access
+    from socket import socket
+
+    from marginshot.labelling import Session
+    from marginshot.labelling.store import Store
+    from marginshot.studio.api import Studio
+    from marginshot.studio.exports import Wish
+
+
+class Export(StrEnum):
+    """What can be written of a session."""
+
+    TABLE = "table"
+    FOLDERS = "folders"
+    MODEL = "model"
+    LABEL_STUDIO = "label-studio"
+    FIFTYONE = "fiftyone"
+    BULK = "bulk"
 
 
 def command(
@@ -27,6 +44,13 @@ def command(
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
     port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="Port (default: 8737 or later).")] = None,
     host: Annotated[str, typer.Option("--host", help="Address to listen on; not this machine's only.")] = "127.0.0.1",
+    export: Annotated[Export | None, typer.Option("--export", help="Open no page; write this to --out.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="File or folder for --export.")] = None,
+    copy: label.Copy = False,
+    move: label.Move = False,
+    link: label.Link = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what --export would do.")] = False,
+    force: label.Force = False,
     device: label.Device = "auto",
     cache: label.CacheFolder = None,
 ) -> None:
@@ -37,42 +61,65 @@ def command(
     Example: marginshot studio photos/
 
     Example: marginshot studio tickets.csv --text body --classes billing,bug,delivery
+
+    Example: marginshot studio photos/ --export folders --out labelled/ --copy
     """
     from marginshot.labelling import Session
     from marginshot.labelling.store import Store, default_folder
-    from marginshot.studio.access import Access
     from marginshot.studio.api import Studio
-    from marginshot.studio.server import listen, serve
+    from marginshot.studio.exports import Wish
+    from marginshot.studio.server import listen
 
+    options: dict[str, Any] = {
+        "text": text,
+        "label": column,
+        "encoder": encoder,
+        "examples": examples or (),
+        "classes": [name.strip() for name in classes.split(",") if name.strip()],
+        "cache": cache or True,
+        "device": device,
+    }
     store = Store(cache or default_folder())
-    listener = listen(host, port)
-    with Session.open(
-        source,
-        text=text,
-        label=column,
-        encoder=encoder,
-        examples=examples or (),
-        classes=[name.strip() for name in classes.split(",") if name.strip()],
-        cache=cache or True,
-        device=device,
-        background=True,
-    ) as session:
-        access = Access(host=host, port=listener.getsockname()[1])
-        studio = Studio(session, store, _words(source, text=text, label=column))
-        try:
-            serve(studio, listener, access, browser=browser, on_ready=lambda: _announce(access, browser=browser))
-        except KeyboardInterrupt:
-            say("Stopped. All you said is kept; the same command goes on from there.")
+    if export is None or out is None:
+        if export is not None or out is not None:
+            raise typer.BadParameter("--export says what is written, --out where; give both.")
+        listener = listen(host, port)
+        with Session.open(source, **options, background=True) as session:
+            words = _words(source, text=text, label=column, encoder=encoder)
+            _serve(Studio(session, store, words), listener, host, browser=browser)
+        return
+    transfer = _labels.chosen_action(copy=copy, move=move, link=link) or "copy"
+    with phases("items") as on_progress, Session.open(source, **options, on_progress=on_progress) as session:
+        _write(session, Wish(export.value, out, transfer, dry_run=dry_run, force=force), store)
 
 
-def _announce(access: Access, *, browser: bool) -> None:
+def _serve(studio: Studio, listener: socket, host: str, *, browser: bool) -> None:
+    from marginshot.studio.access import Access
+    from marginshot.studio.server import serve
+
+    access = Access(host=host, port=listener.getsockname()[1])
     say(f"Ctrl-C stops the studio.{' The browser opens; if it does not, open' if browser else ' Open'} this address:")
     emit(access.address)
     if not access.is_private:
         say(
-            f"Warning: {access.host} can be reached from the network, unencrypted. Who has the address sees and "
-            "changes everything, and can write files here."
+            f"Warning: {host} can be reached from the network, unencrypted. Who has the address sees and changes "
+            "everything, and can write files here."
         )
+    try:
+        serve(studio, listener, access, browser=browser)
+    except KeyboardInterrupt:
+        say("Stopped. All you said is kept; the same command goes on from there.")
+
+
+def _write(session: Session, wish: Wish, store: Store) -> None:
+    from marginshot.studio.exports import export
+
+    done, _ = export(session, wish, store)
+    for start, end in done["plan"] if wish.dry_run else ():
+        emit(f"{start} -> {end}")
+    for file in done["files"]:
+        emit(file)
+    say(done["words"])
 
 
 def _words(source: Path, **options: str | None) -> list[str]:

@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from marginshot.data.pictures import UnreadablePictureError
@@ -24,6 +24,7 @@ from marginshot.studio import views
 from marginshot.studio.acts import act
 from marginshot.studio.exports import Wish, export
 from marginshot.studio.inputs import path_row, query_integer, query_rows, query_share, query_text, read_body
+from marginshot.studio.responses import ASK_AGAIN, FOR_A_DAY, Json, kept, unless_known
 from marginshot.studio.thumbnails import Thumbnails
 from marginshot.studio.worker import Worker
 
@@ -35,8 +36,6 @@ _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 
 _MOST_LISTED = 500  # items named at once
 _MOST_FOUND = 5_000  # rows of a search, and of what to label next
-_FOR_A_DAY = "private, max-age=86400, immutable"
-_ASK_AGAIN = "private, no-cache"  # kept, but asked about before it is shown
 
 
 class Studio:
@@ -62,6 +61,7 @@ class Studio:
         self._acting, self._exporting = threading.Lock(), threading.Lock()
         self._drawing = ThreadPoolExecutor(1, "marginshot-map")
         self._map: tuple[int, Future[bytes]] | None = None
+        self._moved: dict[Path, Path] = {}
         self._static = {path.name: path.read_bytes() for path in _STATIC.iterdir() if path.suffix in _TYPES}
 
     @asynccontextmanager
@@ -103,11 +103,11 @@ class Studio:
             raise HTTPException(404, "There is no such file.")
         content = self._static[name]
         etag = hashlib.sha256(content).hexdigest()[:32]
-        return _unless_known(request, etag, _ASK_AGAIN) or _kept(content, _TYPES[Path(name).suffix], etag, _ASK_AGAIN)
+        return unless_known(request, etag, ASK_AGAIN) or kept(content, _TYPES[Path(name).suffix], etag, ASK_AGAIN)
 
     def project(self, _: Request) -> Response:
         """Everything but the items."""
-        return JSONResponse(views.project(self.session, self.worker.answered, self.run))
+        return Json(views.project(self.session, self.worker.answered, self.run))
 
     def answers(self, _: Request) -> Response:
         """Typed arrays of all rows."""
@@ -118,11 +118,11 @@ class Studio:
 
     def items(self, request: Request) -> Response:
         """Names and beginnings of texts of some rows."""
-        return JSONResponse(views.items(self.session, query_rows(request, self.session.n_items, _MOST_LISTED)))
+        return Json(views.items(self.session, query_rows(request, self.session.n_items, _MOST_LISTED)))
 
     def item(self, request: Request) -> Response:
         """Everything about one row."""
-        return JSONResponse(views.item(self.session, self.worker.answered, self._row(request)))
+        return Json(views.item(self.session, self.worker.answered, self._row(request)))
 
     def thumbnail(self, request: Request) -> Response:
         """One picture, small."""
@@ -137,16 +137,17 @@ class Studio:
         if self.session.kind != "picture":
             raise HTTPException(404, "This item is not a picture.")
         path = Path(self.session.contents[row])
-        caching = _FOR_A_DAY if request.query_params.get("v") == self.run else _ASK_AGAIN
+        path = self._moved.get(path, path)
+        caching = FOR_A_DAY if request.query_params.get("v") == self.run else ASK_AGAIN
         try:
             etag = f"{self.thumbnails.digest(path)[:32]}-{'small' if small else 'large'}"
-            known = _unless_known(request, etag, caching)
+            known = unless_known(request, etag, caching)
             if known is not None:
                 return known
             content = self.thumbnails.thumbnail(path) if small else self.thumbnails.picture(path)
         except (UnreadablePictureError, OSError):
             raise HTTPException(404, "This picture cannot be read.") from None
-        return _kept(content, "image/webp", etag, caching)
+        return kept(content, "image/webp", etag, caching)
 
     def map(self, _: Request) -> Response:
         """Points of all rows; 202 while they are computed."""
@@ -160,25 +161,25 @@ class Studio:
 
     def next(self, request: Request) -> Response:
         """What to label next."""
-        return JSONResponse(self.session.next(query_integer(request, "n", 40, _MOST_FOUND)).tolist())
+        return Json(self.session.next(query_integer(request, "n", 40, _MOST_FOUND)).tolist())
 
     def worklist(self, request: Request) -> Response:
         """What to check to be right often enough."""
-        return JSONResponse(views.worklist(self.session, query_share(request, "target", 0.95)))
+        return Json(views.worklist(self.session, query_share(request, "target", 0.95)))
 
     def groups(self, _: Request) -> Response:
         """New classes that may be among what is none of the others."""
         found = self.session.groups_of_none()
-        return JSONResponse([{"rows": group.rows.tolist(), "typical": group.typical.tolist()} for group in found])
+        return Json([{"rows": group.rows.tolist(), "typical": group.typical.tolist()} for group in found])
 
     def accept(self, request: Request) -> Response:
         """How many items an acceptance would label, and how many of these wrongly."""
         n_items, wrong = self.session.preview_accept(query_share(request, "at_least", 0.95))
-        return JSONResponse({"n_items": n_items, "wrong": wrong})
+        return Json({"n_items": n_items, "wrong": wrong})
 
     def search(self, request: Request) -> Response:
         """Rows whose name or text holds something."""
-        return JSONResponse(views.search(self.session, query_text(request, "q"), _MOST_FOUND))
+        return Json(views.search(self.session, query_text(request, "q"), _MOST_FOUND))
 
     async def events(self, _: Request) -> Any:
         """What happens, as it happens."""
@@ -189,15 +190,18 @@ class Studio:
         body = await read_body(request)
         done = await run_in_threadpool(self._alone, self._acting, lambda: act(self.session, body, self._seen()))
         self.worker.wake()
-        return JSONResponse(done)
+        return Json(done)
 
     async def export(self, request: Request) -> Response:
         """Write the result to where the user typed."""
         wish = Wish.read(await read_body(request))
-        written = await run_in_threadpool(
-            self._alone, self._exporting, lambda: export(self.session, wish, self.store, self.source)
-        )
-        return JSONResponse(written)
+        done = await run_in_threadpool(self._alone, self._exporting, lambda: self._export(wish))
+        return Json(done | {"command": wish.command(self.source)})
+
+    def _export(self, wish: Wish) -> dict[str, Any]:
+        told, moved = export(self.session, wish, self.store)
+        self._moved |= moved
+        return told
 
     @staticmethod
     def _alone(lock: threading.Lock, work: Any) -> Any:
@@ -210,14 +214,3 @@ class Studio:
 
     def _row(self, request: Request) -> int:
         return path_row(request, self.session.n_items)
-
-
-def _unless_known(request: Request, etag: str, caching: str) -> Response | None:
-    """304 for a browser that has it."""
-    if request.headers.get("if-none-match") != f'"{etag}"':
-        return None
-    return Response(status_code=304, headers={"ETag": f'"{etag}"', "Cache-Control": caching})
-
-
-def _kept(content: bytes, media_type: str, etag: str, caching: str) -> Response:
-    return Response(content, media_type=media_type, headers={"ETag": f'"{etag}"', "Cache-Control": caching})

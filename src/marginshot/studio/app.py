@@ -5,12 +5,13 @@ from __future__ import annotations
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from marginshot.labelling.errors import Option, OutputExistsError, RefusedError
 from marginshot.studio.access import Access, Gate
 from marginshot.studio.api import Studio
 from marginshot.studio.inputs import Conflict
+from marginshot.studio.responses import Json
 
 # What the page calls what the library asks for.
 _ON_PAGE = {
@@ -42,4 +43,4 @@ def _report_file(_: Request, error: Exception) -> Response:
 
 
 def _sentence(status: int, sentence: str, headers: object = None) -> Response:
-    return JSONResponse({"error": sentence}, status_code=status, headers=headers)
+    return Json({"error": sentence}, status_code=status, headers=headers)

@@ -73,16 +73,15 @@ class Wish:
 
     def command(self, source: Sequence[str]) -> str:
         """The line for a shell that does it again, without the page; ``source`` is what the studio was started with."""
-        if self.what == MODEL:
-            options = ["--out", f"{self.path}-labels.csv", "--save", str(self.path)]
-        else:
-            extra = {TABLE: [], FOLDERS: [f"--{self.transfer}"]}.get(self.what, ["--export", self.what])
-            options = ["--out", str(self.path), *extra]
-        return shlex.join(["marginshot", "label", *source, "--session", *options, "--no-gallery"])
+        how = [f"--{self.transfer}"] if self.what == FOLDERS else []
+        return shlex.join(["marginshot", "studio", *source, "--export", self.what, "--out", str(self.path), *how])
 
 
-def export(session: Session, wish: Wish, store: Store, source: Sequence[str]) -> dict[str, Any]:
-    """Write it, or with ``dry_run`` only check and plan it; what the page shows of that."""
+def export(session: Session, wish: Wish, store: Store) -> tuple[dict[str, Any], dict[Path, Path]]:
+    """Write it, or with ``dry_run`` only check and plan it.
+
+    Returns files, pictures and words about it, and where pictures that were moved are now.
+    """
     labelling = session.labelling()
     outputs = wish.outputs(session.kind == "picture")
     plan = list(outputs.plan(labelling).values())
@@ -95,10 +94,11 @@ def export(session: Session, wish: Wish, store: Store, source: Sequence[str]) ->
         if written.placed is not None:
             written.placed.check_complete()
         words = f"Written to {wish.path.absolute()}."
-    return {
+    told = {
         "files": [str(file) for file in outputs.files],
         "n_pictures": len(plan),
         "plan": [[str(step.source), str(step.target)] for step in plan[:_MOST_PLANNED]],
         "words": words,
-        "command": wish.command(source),
     }
+    is_moved = wish.what == FOLDERS and wish.transfer == "move" and not wish.dry_run
+    return told, {step.source: step.target for step in plan} if is_moved else {}

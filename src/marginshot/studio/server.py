@@ -6,7 +6,7 @@ import signal
 import socket
 import threading
 import webbrowser
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import uvicorn
@@ -61,9 +61,7 @@ def listen(host: str, port: int | None) -> socket.socket:
     )
 
 
-def serve(
-    studio: Studio, listener: socket.socket, access: Access, *, browser: bool, on_ready: Callable[[], None]
-) -> None:
+def serve(studio: Studio, listener: socket.socket, access: Access, *, browser: bool) -> None:
     """Answer until Ctrl-C or SIGTERM, which end it by KeyboardInterrupt once all is quiet.
 
     Parameters
@@ -76,10 +74,7 @@ def serve(
         For that socket's port.
     browser : bool
         Open the page.
-    on_ready : callable
-        Called before the first request is answered.
     """
-    on_ready()
     if browser:
         # Some browsers run until they are closed; connections made before the server runs wait in the socket.
         threading.Thread(target=webbrowser.open, args=(access.one_time_address(),), daemon=True).start()

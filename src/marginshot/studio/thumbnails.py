@@ -6,6 +6,7 @@ import io
 import logging
 import os
 import sqlite3
+import stat
 import threading
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from marginshot._lib.files import PRIVATE
-from marginshot.data.pictures import read_picture
+from marginshot.data.pictures import UnreadablePictureError, read_picture
 from marginshot.labelling.store import file_digest
 
 #: Pixels on the longer side.
@@ -54,6 +55,8 @@ class Thumbnails:
     def digest(self, path: Path) -> str:
         """Hash of a picture's content; read again only where size or time of the file are others."""
         found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise UnreadablePictureError("is not a file")
         known = self._digests.get(path)
         if known is None or known[:2] != (found.st_mtime_ns, found.st_size):
             known = (found.st_mtime_ns, found.st_size, file_digest(path))

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marginshot.labelling.embed import printable
+from marginshot.labelling.state import NONE, UNKNOWN
 from marginshot.studio.worker import Answered, encoding_of
 
 if TYPE_CHECKING:
     from marginshot.labelling import Session
+    from marginshot.labelling.state import State
 
-UNKNOWN, NONE = -1, -2  # what a session gives a row without a label, and one said to be none of the classes
 UNANSWERED = 0xFFFF
 
 READY, CHECKED, ACCEPTED, SAID_NONE, FOREIGN, UNREADABLE = 1, 2, 4, 8, 16, 32
@@ -65,36 +67,36 @@ def _audit(session: Session) -> dict[str, Any] | None:
 
 def _classes(session: Session, answered: Answered | None) -> list[dict[str, Any]]:
     """Each class with its examples, items, share and expected accuracy."""
-    codes, confidence = current_answers(session, answered)
-    given = session.state.given
+    state = session.state
+    codes, confidence = _current(state, answered)
+    n_codes = max((known.id for known in state.classes), default=0) + 1
+    n_items = np.bincount(codes[codes >= 0], minlength=n_codes)
+    right = np.bincount(codes[codes >= 0], confidence[codes >= 0], minlength=n_codes)
+    n_examples = np.bincount(state.given[state.given >= 0], minlength=n_codes)
     shares = {}
     if answered is not None:
         shares = dict(zip(answered.answers.class_ids.tolist(), answered.answers.shares.tolist(), strict=True))
-    listed = []
-    for known in session.state.classes:
-        members = codes == known.id
-        listed.append(
-            {
-                "id": known.id,
-                "name": known.name,
-                "description": list(known.description),
-                "examples": int((given == known.id).sum()),
-                "items": int(members.sum()),
-                "share": shares.get(known.id),
-                "accuracy": float(confidence[members].mean()) if members.any() else None,
-            }
-        )
-    return listed
+    return [
+        {
+            "id": known.id,
+            "name": known.name,
+            "description": list(known.description),
+            "examples": int(n_examples[known.id]),
+            "items": int(n_items[known.id]),
+            "share": shares.get(known.id),
+            "accuracy": float(right[known.id] / n_items[known.id]) if n_items[known.id] else None,
+        }
+        for known in state.classes
+    ]
 
 
-def current_answers(session: Session, answered: Answered | None) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _current(state: State, answered: Answered | None) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Class id of each row, -1 where there is none, and its probability, both (n_items,).
 
     What was said since the answers were computed goes before them: labels given, classes deleted.
     """
-    state = session.state
-    codes = np.full(session.n_items, UNKNOWN, dtype=np.int64)
-    confidence = np.zeros(session.n_items)
+    codes = np.full(state.n_items, UNKNOWN, dtype=np.int64)
+    confidence = np.zeros(state.n_items)
     if answered is not None:
         known = np.isin(answered.answers.codes, [entry.id for entry in state.classes])
         codes[known] = answered.answers.codes[known]
@@ -108,7 +110,7 @@ def current_answers(session: Session, answered: Answered | None) -> tuple[NDArra
 def answers(session: Session, answered: Answered | None) -> bytes:
     """The typed arrays of all rows, little endian: version, n_items; class ids, confidences, flags."""
     state = session.state
-    codes, confidence = current_answers(session, answered)
+    codes, confidence = _current(state, answered)
     if codes.max(initial=0) >= UNANSWERED:
         raise ValueError(f"The page can show class numbers below {UNANSWERED:,}; start a new session.")
     flags = np.where(session.ready, READY, 0)
@@ -119,12 +121,10 @@ def answers(session: Session, answered: Answered | None) -> bytes:
         flags[answered.answers.foreign & (state.given == UNKNOWN)] |= FOREIGN
     problems = session.problems
     if problems:
-        flags[[name in problems for name in session.items]] |= UNREADABLE
+        flags[[printable(name) in problems for name in session.items]] |= UNREADABLE
     header = struct.pack("<II", 0 if answered is None else answered.answers.version, session.n_items)
-    shown = np.where(codes == UNKNOWN, UNANSWERED, codes).astype("<u2")
-    return b"".join(
-        (header, shown.tobytes(), np.round(confidence * 255).astype("u1").tobytes(), flags.astype("u1").tobytes())
-    )
+    shown = np.where(codes == UNKNOWN, UNANSWERED, codes).astype("<u2").tobytes()
+    return header + shown + np.round(confidence * 255).astype("u1").tobytes() + flags.astype("u1").tobytes()
 
 
 def items(session: Session, rows: Iterable[int]) -> list[dict[str, Any]]:
@@ -135,7 +135,7 @@ def items(session: Session, rows: Iterable[int]) -> list[dict[str, Any]]:
 def item(session: Session, answered: Answered | None, row: int) -> dict[str, Any]:
     """Everything about one row: what it is, what was said of it, and why it is answered so."""
     state = session.state
-    codes, confidence = current_answers(session, answered)
+    codes, confidence = _current(state, answered)
     ids = {entry.name: entry.id for entry in state.classes}
     probabilities: list[tuple[int, float]] = []
     foreign = False
@@ -152,7 +152,7 @@ def item(session: Session, answered: Answered | None, row: int) -> dict[str, Any
         "code": int(codes[row]),
         "confidence": float(confidence[row]),
         "foreign": foreign,
-        "problem": session.problems.get(session.items[row]),
+        "problem": session.problems.get(printable(session.items[row])),
         "probabilities": probabilities,
         "nearest": [(int(other), ids.get(name), float(cosine)) for other, name, cosine in near],
         "history": [

@@ -62,7 +62,7 @@ class Worker:
         self.answered: Answered | None = None
         self._problem: str | None = None
         self._told: dict[str, dict[str, Any]] = {}
-        self._tried: tuple[int, int] | None = None
+        self._tried: tuple[int, int, bool] | None = None
         self._wake = threading.Event()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="marginshot-studio", daemon=True)
@@ -103,16 +103,19 @@ class Worker:
         self._tell("state", {"version": self.session.refresh().version})
         self._tell("encoding", encoding_of(self.session))
 
+    def _now(self) -> tuple[int, int, bool]:
+        """What answers depend on: the version, the number of items encoded, and whether these are all."""
+        return self.session.state.version, int(self.session.ready.sum()), not self.session.encoding.phase
+
     def _is_due(self) -> bool:
         """Whether there are acts, or many more items, that the answers do not know."""
-        now = (self.session.state.version, int(self.session.ready.sum()))
-        if self._tried is None or now[0] != self._tried[0]:
+        now, tried = self._now(), self._tried
+        if tried is None or now[0] != tried[0] or now[2] != tried[2]:
             return True
-        grown = now[1] >= _GROWTH * self._tried[1] if self.session.encoding.phase else now[1] > self._tried[1]
-        return now != self._tried and grown
+        return now[1] > tried[1] and (now[2] or now[1] >= _GROWTH * tried[1])
 
     def _answer(self) -> None:
-        self._tried = (self.session.state.version, int(self.session.ready.sum()))
+        self._tried = self._now()
         answers = self.session.solve()
         if answers.version < self.session.state.version:
             return  # void: the next round answers the newest state
