@@ -44,7 +44,16 @@ def test_animation_has_a_frame_per_stage(cli):
     assert cli("figure", "line.gif", "--kind", "sequence").code == 0
 
 
+def test_figure1_explains_its_marks(cli):
+    assert cli("figure", "--out", "figure.svg").code == 0
+    drawn = Path("figure.svg").read_text()
+    for label in ("labelled, class +", "query on the wrong side", "separating line", "its margins", "the line of (a)"):
+        assert f">{label}<" in drawn
+
+
 def test_mistakes(fails):
+    assert "name one file to write" in fails("figure")
+    assert "name one file to write" in fails("figure", "a.png", "--out", "b.png")
     assert "figure1 is written as .png, .svg, .pdf; got 'line.gif'" in fails("figure", "line.gif")
     Path("holiday.png").write_bytes(b"\x89PNG a picture of mine")
     assert "holiday.png exists and was not written by this command" in fails("figure", "holiday.png")

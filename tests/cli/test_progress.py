@@ -53,6 +53,16 @@ def test_the_bar_names_the_phase_and_never_asks_how_many(monkeypatch):
     assert "?" not in screen.replace("\x1b[?25", "")
 
 
+def test_a_log_gets_a_line_now_and_then(monkeypatch, capsys):
+    clock = iter([0.0, 1.0, 29.0, 31.0, 40.0, 62.0])
+    monkeypatch.setattr(_output.time, "monotonic", lambda: next(clock))
+    with _output.progress_bar("tasks") as on_progress:
+        for done in (0, 10, 1000, 1010):
+            on_progress(done, 5000)
+        on_progress(2000, 5000, "loss 0.5")
+    assert capsys.readouterr().err == "Tasks 1,000 of 5,000, 0:02:04 left\nTasks 2,000 of 5,000, loss 0.5\n"
+
+
 def test_other_bars_never_ask_how_many(monkeypatch):
     terminal = open_terminal(monkeypatch)
     with _output.progress_bar("tasks") as on_progress:

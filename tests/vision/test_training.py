@@ -22,6 +22,7 @@ from picture_layouts import (  # noqa: E402
     write_mini_cache,
     write_tiered_pickles,
 )
+from safetensors import safe_open  # noqa: E402
 from safetensors.torch import load_file  # noqa: E402
 from torch.nn import functional  # noqa: E402
 from torch.utils.data import DataLoader  # noqa: E402
@@ -176,6 +177,33 @@ def test_resuming_gives_identical_weights(folder, finished_run, tmp_path, step):
         expected, found = (load_file(path / f"{which}.safetensors") for path in (finished_run, out))
         assert all(torch.equal(expected[name], found[name]) for name in expected)
     assert (out / "steps.csv").read_text() == (finished_run / "steps.csv").read_text()
+
+
+def test_the_state_is_saved_by_time_too(folder, finished_run, tmp_path):
+    out = tmp_path / "run"
+    often = Hardware(accelerator="cpu", checkpoint_steps=10**6, checkpoint_minutes=1e-9, log_steps=1)
+    with pytest.raises(KeyboardInterrupt):
+        train(small_settings(), often, folder, out, _StopAt(7))
+    with safe_open(out / "state.safetensors", framework="pt") as file:
+        assert json.loads(file.metadata()["progress"])["step"] == 6, "the step before the one that was stopped"
+    train(small_settings(), CPU, folder, out)
+    expected, found = (load_file(path / "last.safetensors") for path in (finished_run, out))
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
+
+
+@pytest.mark.parametrize(("momentum", "nesterov"), [(0.9, True), (0.9, False), (0.0, True)])
+def test_momentum_is_torchs(folder, tmp_path, monkeypatch, momentum, nesterov):
+    asked = []
+    optimizer = torch.optim.SGD
+
+    def noted(parameters, **options):
+        asked.append((options["momentum"], options["nesterov"]))
+        return optimizer(parameters, **options)
+
+    monkeypatch.setattr(torch.optim, "SGD", noted)
+    with pytest.raises(KeyboardInterrupt):
+        train(small_settings(momentum=momentum, nesterov=nesterov), CPU, folder, tmp_path / "run", _StopAt(1))
+    assert asked == [(momentum, nesterov and momentum > 0)]
 
 
 # The installed program itself: with several devices it starts itself again, by its own name.

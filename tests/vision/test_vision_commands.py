@@ -111,6 +111,31 @@ def test_reproduce_from_nothing_and_again(capsys, monkeypatch, tmp_path):
     assert "Wrote 64 features" in said
 
 
+def test_a_rehearsal_says_what_it_is(capsys, monkeypatch, tmp_path):
+    pytest.importorskip("torch", reason="needs the extra vision")
+    from picture_layouts import write_class_folders
+
+    from marginshot.cli import reproduce
+
+    monkeypatch.setattr(reproduce, "load_recipe", lambda name: parse_recipe(name, TINY))
+    data, out = tmp_path / "data", tmp_path / "runs"
+    write_class_folders(data / "base", tuple(f"class{k:02d}" for k in range(30)), per_class=4, side=20)
+    write_class_folders(data / "novel", tuple(f"new{k}" for k in range(6)), per_class=17, side=20)
+    arguments = ("reproduce", "tiny", "--data", str(data), "--out", str(out), "--accelerator", "cpu", "-j", "1")
+    code, printed, said = run(capsys, *arguments, "--dry-run")
+    assert (code, printed, out.exists()) == (0, "", False), said
+    assert "24 classes, 96 pictures of 16 px" in said
+    assert "6 classes, 102 pictures, to tiny-test.npz" in said
+    assert "nothing was done" in said
+    code, printed, said = run(capsys, *arguments, "--epochs", "1", "--tasks", "3", "--checkpoint-steps", "1")
+    assert code == 0, said
+    assert "Trained 1 epochs" in said
+    assert "a rehearsal: 1 epochs" in " ".join(printed.split())
+    code, _, said = run(capsys, *arguments, "--epochs", "2")
+    assert code == 2
+    assert "epochs was 1 and is now 2. Choose another --out" in said
+
+
 def test_extract_writes_what_evaluate_reads(capsys, tmp_path):
     pytest.importorskip("torch", reason="needs the extra vision")
     from picture_layouts import write_class_folders

@@ -24,6 +24,8 @@ OWN_MARK = b"marginshot-output"
 
 #: Seconds between two lines about the progress in a log.
 LINE_SECONDS = 5.0
+#: And where hours of work fill it.
+LOG_SECONDS = 30.0
 
 
 def say(message: str) -> None:
@@ -106,13 +108,31 @@ class Move(Protocol):
 
 
 @contextmanager
-def progress_bar(unit: str) -> Iterator[Update | None]:
-    """A bar with rate and time left on a terminal; None, and silence, where nobody watches."""
+def progress_bar(unit: str) -> Iterator[Update]:
+    """A bar with rate and time left on a terminal; a line every half minute in a log."""
     if not sys.stderr.isatty():
-        yield None
+        yield _log_lines(unit)
         return
     with _bar(unit) as move:
         yield lambda done, total, note="": move(unit.capitalize(), done, total, note)
+
+
+def _log_lines(unit: str) -> Update:
+    started = last = time.monotonic()
+    first: int | None = None
+
+    def update(done: int, total: int, note: str = "") -> None:
+        nonlocal last, first
+        now = time.monotonic()
+        first = done if first is None else first
+        if now - last < LOG_SECONDS:
+            return
+        last = now
+        if not note and done > first:
+            note = f"{timedelta(seconds=int((now - started) / (done - first) * (total - done)))} left"
+        say(f"{unit.capitalize()} {', '.join(filter(None, (_count(done, total), note)))}")
+
+    return update
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
@@ -34,6 +34,8 @@ class Recipe:
         ``methods``, ``shots``, ``tasks``, ``seed``.
     paper : mapping
         Method -> shots -> accuracy in per cent, as printed.
+    rehearsal : str, default=""
+        How it differs from the recipe in its file.
     """
 
     name: str
@@ -44,6 +46,13 @@ class Recipe:
     test: Mapping[str, Any]
     evaluate: Mapping[str, Any]
     paper: Mapping[str, Mapping[int, float]]
+    rehearsal: str = ""
+
+    def rehearsed(self, epochs: int | None, *, subset: bool) -> Recipe:
+        """The recipe with another number of epochs, or for incomplete datasets."""
+        changes: dict[str, Any] = ({} if epochs is None else {"epochs": epochs}) | ({"subset": True} if subset else {})
+        told = [f"{epochs} epochs"] * (epochs is not None) + ["incomplete data allowed"] * subset
+        return replace(self, train={**self.train, **changes}, rehearsal=", ".join(told))
 
     @property
     def needs_two_folders(self) -> bool:

@@ -22,7 +22,10 @@ class Kind(StrEnum):
 
 
 def command(
-    out: Annotated[Path, typer.Argument(help="File to write: .png, .svg or .pdf; .gif for an animated sequence.")],
+    file: Annotated[
+        Path | None, typer.Argument(help="File to write: .png, .svg or .pdf; .gif for an animated sequence.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="The file to write, as other commands name it.")] = None,
     kind: Annotated[
         Kind, typer.Option("--kind", help="The paper's Figure 1, or the line along the λ2 sequence.")
     ] = Kind.FIGURE1,
@@ -31,23 +34,26 @@ def command(
 ) -> None:
     """Draw a 2-way 1-shot task in the plane: the maximum-margin line, and the line after the queries moved it.
 
-    Example: marginshot figure sequence.gif --kind sequence
+    Example: marginshot figure --out sequence.gif --kind sequence
     """
     from marginshot.reporting.plane import FIGURE_SUFFIXES, save_figure1, save_sequence
 
+    if (file is None) == (out is None):
+        raise typer.BadParameter("name one file to write: marginshot figure --out figure1.svg.", param_hint="--out")
+    target = Path(file or out or "")
     allowed = (*FIGURE_SUFFIXES, ".gif") if kind is Kind.SEQUENCE else FIGURE_SUFFIXES
-    if out.suffix.lower() not in allowed:
+    if target.suffix.lower() not in allowed:
         raise typer.BadParameter(
-            f"{kind.value} is written as {', '.join(allowed)}; got {out.name!r}.", param_hint="OUT"
+            f"{kind.value} is written as {', '.join(allowed)}; got {target.name!r}.", param_hint="--out"
         )
-    check_outputs([out], force=force)
+    check_outputs([target], force=force)
     task = make_task(seed)
     lines = follow_line(task)
     if kind is Kind.FIGURE1:
-        save_figure1(out, task, lines[0], lines[-1])
+        save_figure1(target, task, lines[0], lines[-1])
     else:
-        save_sequence(out, task, lines)
-    say(f"Figure written to {out}")
+        save_sequence(target, task, lines)
+    say(f"Figure written to {target}")
 
 
 def make_task(seed: int) -> PlaneTask:

@@ -162,8 +162,7 @@ def run_cells(plan: RegimePlan, table: RegimeTable, target: Path, of: str, jobs:
     with progress_bar("cells") as update, warnings_once():
 
         def on_tasks(done: int, needed: int) -> None:
-            if update:
-                update(n_done, len(cells), f"{done} of {needed} tasks")
+            update(n_done, len(cells), f"{done} of {needed} tasks")
 
         try:
             changed = measure_again(plan, table, again, n_jobs=jobs, on_tasks=on_tasks)

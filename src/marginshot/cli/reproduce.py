@@ -33,19 +33,34 @@ def command(
         Path | None, typer.Option("--test-data", help="Folder of the test dataset, where it is another one.")
     ] = None,
     out: Annotated[Path, typer.Option("--out", help="Runs, features and results go here.")] = Path("runs"),
+    epochs: Annotated[
+        int | None, typer.Option("--epochs", help="Train for fewer (or more) epochs than the recipe: a rehearsal.")
+    ] = None,
+    subset: Annotated[bool, typer.Option("--subset", help="Accept incomplete datasets: a rehearsal.")] = False,
     tasks: Annotated[int | None, typer.Option("--tasks", help="Number of tasks (default: the recipe's).")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check data and folders, say what would be done, and leave.")
+    ] = False,
     jobs: Jobs = -1,
     accelerator: Annotated[str, typer.Option("--accelerator", help="auto, cpu, cuda or mps.")] = "auto",
     devices: Annotated[int, typer.Option("--devices", help="GPUs (or processes on a CPU) per machine.")] = 1,
     nodes: Annotated[int, typer.Option("--nodes", help="Machines.")] = 1,
     precision: Annotated[str, typer.Option("--precision", help="32-true, 16-mixed or bf16-mixed.")] = "32-true",
     workers: Annotated[int, typer.Option("--workers", help="Processes that read pictures, per device.")] = 0,
+    checkpoint_steps: Annotated[
+        int, typer.Option("--checkpoint-steps", help="Steps between two saved states inside an epoch.")
+    ] = 500,
+    checkpoint_minutes: Annotated[
+        float, typer.Option("--checkpoint-minutes", help="Minutes after which the state is saved in any case.")
+    ] = 5.0,
     form: Annotated[Format, typer.Option("--format", help="How the table is printed.")] = Format.TABLE,
     show_list: Annotated[bool, typer.Option("--list", help="List the recipes and leave.")] = False,
 ) -> None:
     """Reproduce a column of the paper's tables; what is finished is not done again.
 
-    Example: marginshot reproduce mini-resnet18 --data DIR
+    A rehearsal (--epochs, --subset) goes into a folder of its own: its training is another one.
+
+    Example: marginshot reproduce mini-resnet18 --data DIR --dry-run
     """
     if show_list:
         for name in recipe_names():
@@ -53,14 +68,26 @@ def command(
         return
     if recipe is None:
         raise typer.BadParameter("name a recipe; see --list.", param_hint="RECIPE")
-    chosen = load_recipe(recipe)
+    chosen = load_recipe(recipe).rehearsed(epochs, subset=subset)
     if chosen.needs_two_folders and test_data is None:
         raise typer.BadParameter(
             f"{chosen.name} is tested on {chosen.test['dataset']}: give its folder.", param_hint="--test-data"
         )
     from marginshot.vision.settings import Hardware
 
-    hardware = Hardware(accelerator=accelerator, devices=devices, nodes=nodes, precision=precision, workers=workers)
+    hardware = Hardware(
+        accelerator=accelerator,
+        devices=devices,
+        nodes=nodes,
+        precision=precision,
+        workers=workers,
+        checkpoint_steps=checkpoint_steps,
+        checkpoint_minutes=checkpoint_minutes,
+    )
+    if dry_run:
+        for line in describe_plan(chosen, data, test_data or data, out, tasks):
+            say(line)
+        return
     out.mkdir(parents=True, exist_ok=True)
     if not _train(chosen, data, out, hardware):
         return
@@ -68,6 +95,35 @@ def command(
     _extract(chosen, test_data or data, out, features, workers)
     evaluation = _evaluate(chosen, features, out / f"{chosen.name}.json", tasks, jobs)
     show(chosen, evaluation, form)
+
+
+def describe_plan(recipe: Recipe, data: Path | None, test_data: Path | None, out: Path, tasks: int | None) -> list[str]:
+    """What would be done, one line a stage, after the datasets were opened; raises where one is not as it must be."""
+    from marginshot._lib.files import check_writable
+    from marginshot.vision.batches import EpochBatches
+    from marginshot.vision.runs import RunFolder
+    from marginshot.vision.settings import TrainSettings
+    from marginshot.vision.training import open_splits
+
+    settings = TrainSettings.from_dict(dict(recipe.train), f"Recipe {recipe.name}")
+    source = data / recipe.train_folder if data is not None else None
+    base, validation, _ = open_splits(settings, source)
+    test = _test_images(recipe, test_data)
+    folder = RunFolder(out / recipe.run)
+    check_writable(next(parent for parent in (folder.path, *folder.path.parents) if parent.is_dir()) / "run")
+    n_steps = EpochBatches(len(base), settings.batch_size, settings.seed).steps_per_epoch
+    done = folder.finished_epochs()
+    methods, shots = recipe.evaluate["methods"], recipe.evaluate["shots"]
+    return [
+        f"Train {settings.backbone} on {base.name}: {len(base.classes)} classes, {len(base):,} pictures of "
+        f"{settings.image_size} px, {settings.epochs} epochs of {n_steps:,} steps of {settings.batch_size}"
+        + (f"; {done} epochs are done." if done else "."),
+        f"Validate after each on {validation.name}: {len(validation.classes)} classes, {len(validation):,} pictures.",
+        f"Extract {test.name}: {len(test.classes)} classes, {len(test):,} pictures, to {recipe.name}-test.npz.",
+        f"Evaluate {', '.join(methods)} on {tasks or recipe.evaluate['tasks']:,} 5-way tasks of each of "
+        f"{' and '.join(map(str, shots))} shots, to {recipe.name}.json.",
+        f"All in {out}. Data and folder are as they must be; nothing was done.",
+    ]
 
 
 def _train(recipe: Recipe, data: Path | None, out: Path, hardware: Hardware) -> bool:
@@ -109,7 +165,8 @@ def _test_images(recipe: Recipe, data: Path | None) -> ImageSet:
 
     source = data / recipe.test.get("folder", "") if data is not None else None
     seed = int(recipe.train.get("seed", 0))
-    images = open_dataset(recipe.test["dataset"], source, recipe.test["split"], seed=seed)
+    subset = bool(recipe.train.get("subset", False))
+    images = open_dataset(recipe.test["dataset"], source, recipe.test["split"], seed=seed, subset=subset)
     without = tuple(recipe.test.get("without", ()))
     kept = [name for name in images.classes if name.split("/")[0] not in without]
     return images.keep_classes(kept) if without else images
@@ -195,7 +252,8 @@ def comparison(recipe: Recipe, evaluation: Evaluation) -> Grid:
             if recipe.paper:
                 cells += _paper_cells(recipe, result)
         rows.append(tuple(cells))
-    title = f"{recipe.title}; {describe_tasks(evaluation)}"
+    rehearsal = f"; a rehearsal: {recipe.rehearsal}" if recipe.rehearsal else ""
+    title = f"{recipe.title}; {describe_tasks(evaluation)}{rehearsal}"
     return Grid(headers=tuple(headers), sections=(tuple(rows),), title=title)
 
 

@@ -39,6 +39,12 @@ def command(
     learning_rate_step: Annotated[
         int | None, typer.Option("--learning-rate-step", help="Epochs until it is multiplied by 0.1 (default 30).")
     ] = None,
+    momentum: Annotated[
+        float | None, typer.Option("--momentum", help="Of gradient descent; 0 for none (default 0.9).")
+    ] = None,
+    nesterov: Annotated[
+        bool | None, typer.Option("--nesterov/--no-nesterov", help="Momentum by Nesterov's rule (default yes).")
+    ] = None,
     weight_decay: Annotated[
         float | None, typer.Option("--weight-decay", help="Of gradient descent (default 0.0001).")
     ] = None,
@@ -73,6 +79,9 @@ def command(
     checkpoint_steps: Annotated[
         int, typer.Option("--checkpoint-steps", help="Steps between two saved states inside an epoch.")
     ] = 500,
+    checkpoint_minutes: Annotated[
+        float, typer.Option("--checkpoint-minutes", help="Minutes after which the state is saved in any case.")
+    ] = 5.0,
     log_steps: Annotated[int, typer.Option("--log-steps", help="Steps between two logged losses.")] = 10,
 ) -> None:
     """Train a backbone on the base classes; a run that was stopped goes on when the command is repeated.
@@ -111,9 +120,9 @@ def run_training(settings: TrainSettings, hardware: Hardware, data: Path | None,
 
 
 class TerminalObserver:
-    """One line per epoch, with the time left, and a bar that moves with every step."""
+    """One line per epoch, with the time left; a bar, or now and then a line in a log, that moves with every step."""
 
-    def __init__(self, on_progress: Callable[[int, int], None] | None) -> None:
+    def __init__(self, on_progress: Callable[[int, int, str], None]) -> None:
         self._on_progress = on_progress
         self._first: tuple[float, int] | None = None
         self._left = ""
@@ -127,8 +136,7 @@ class TerminalObserver:
         elif done > self._first[1]:
             rate = (time.monotonic() - self._first[0]) / (done - self._first[1])
             self._left = f", {_clock(rate * (total - done))} left"
-        if self._on_progress is not None:
-            self._on_progress(done, total)
+        self._on_progress(done, total, f"epoch {report.epoch}, loss {report.loss:.3f}{self._left}")
 
     def on_epoch(self, epoch: int, values: dict[str, float]) -> None:
         """Say how the epoch went."""

@@ -39,6 +39,8 @@ class TrainSettings:
         Epochs after which it is multiplied by 0.1, again and again.
     momentum, weight_decay : float
         Of stochastic gradient descent.
+    nesterov : bool, default=True
+        Momentum by Nesterov's rule; has no effect without momentum.
     label_smoothing : float, default=0.1
         Share of each target spread over all classes.
     crop_scale : float, default=0.08
@@ -65,6 +67,7 @@ class TrainSettings:
     learning_rate_step: int = 30
     momentum: float = 0.9
     weight_decay: float = 1e-4
+    nesterov: bool = True
     label_smoothing: float = 0.1
     crop_scale: float = 0.08
     color_jitter: float = 0.4
@@ -134,6 +137,8 @@ class Hardware:
         Extra processes that decode and augment pictures, per device.
     checkpoint_steps : int, default=500
         Steps between two saved states inside an epoch; the end of an epoch is always saved.
+    checkpoint_minutes : float, default=5
+        And minutes after which the state is saved whatever the number of steps: what a kill may cost.
     log_steps : int, default=10
         Steps between two logged losses.
     """
@@ -144,6 +149,7 @@ class Hardware:
     precision: str = "32-true"
     workers: int = 0
     checkpoint_steps: int = 500
+    checkpoint_minutes: float = 5.0
     log_steps: int = 10
 
     def __post_init__(self) -> None:
@@ -152,3 +158,5 @@ class Hardware:
                 raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}.")
         if self.workers < 0:
             raise ValueError(f"workers must not be negative; got {self.workers}.")
+        if not self.checkpoint_minutes > 0:
+            raise ValueError(f"checkpoint_minutes must be above 0; got {self.checkpoint_minutes}.")

@@ -121,7 +121,7 @@ def train(
         Told about every step and epoch.
     """
     fabric = launch(hardware)
-    base, validation, skipped = _open_splits(settings, data)
+    base, validation, skipped = open_splits(settings, data)
     folder = RunFolder(out)
     description = TrainingData(classes=base.classes, n_images=len(base))
     _open_together(fabric, lambda: folder.open(settings, hardware, description))
@@ -167,7 +167,8 @@ def launch(hardware: Hardware) -> Fabric:
     return fabric
 
 
-def _open_splits(settings: TrainSettings, data: Path | None) -> tuple[ImageSet, ImageSet, tuple[str, ...]]:
+def open_splits(settings: TrainSettings, data: Path | None) -> tuple[ImageSet, ImageSet, tuple[str, ...]]:
+    """Base and validation split, and what was wrong with each picture left out."""
     skipped: tuple[str, ...] = ()
     found = []
     for split in ("base", "validation"):
@@ -205,10 +206,11 @@ class _Trainer:
             lr=settings.learning_rate,
             momentum=settings.momentum,
             weight_decay=settings.weight_decay,
-            nesterov=settings.momentum > 0,
+            nesterov=settings.nesterov and settings.momentum > 0,
         )
         self.model, self.stepper = fabric.setup(self.network, self.optimizer)
         self.progress = folder.load_state(self.network, self.optimizer)
+        self._saved = time.monotonic()
         loader = DataLoader(
             AugmentedImages(base, settings),
             batch_sampler=self.batches,
@@ -242,8 +244,9 @@ class _Trainer:
         for images, labels in self.loader:
             loss = self._step(images, labels)
             self._report_step(loss, rate, log, observer)
-            if progress.step % self.hardware.checkpoint_steps == 0 and log is not None:
+            if log is not None and self._is_due():
                 self.folder.save_state(self.network, self.optimizer, progress)
+                self._saved = time.monotonic()
         accuracy = self._validate()
         n_steps = self.batches.steps_per_epoch
         values = {
@@ -258,6 +261,11 @@ class _Trainer:
             log.log_epoch(self.progress.epoch, values)
         if observer is not None:
             observer.on_epoch(self.progress.epoch, values)
+
+    def _is_due(self) -> bool:
+        """Whether the state is to be saved, by steps or by time."""
+        by_time = time.monotonic() - self._saved >= 60 * self.hardware.checkpoint_minutes
+        return by_time or self.progress.step % self.hardware.checkpoint_steps == 0
 
     def _step(self, images: torch.Tensor, labels: torch.Tensor) -> float:
         """One step of gradient descent; the loss over all processes."""
@@ -308,6 +316,7 @@ class _Trainer:
                 self.folder.save_weights("best", self.network)
             self.folder.save_weights("last", self.network)
             self.folder.save_state(self.network, self.optimizer, self.progress)
+            self._saved = time.monotonic()
         self.fabric.barrier()
 
     def _validate(self) -> float:
