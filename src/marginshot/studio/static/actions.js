@@ -1,0 +1,134 @@
+/* What a person does to items and classes. Each act is shown at once, then sent; the server's answers follow. */
+
+import { post } from "./api.js";
+import { items } from "./dom.js";
+import * as grid from "./grid.js";
+import { anticipate, CHECKED, NONE, SAID_NONE, say, state, tell, UNANSWERED, withdraw } from "./store.js";
+
+let queue = Promise.resolve(); // acts reach the server in the order in which they were done
+const past = []; // selections before acts, so that undo gives them back
+
+async function send(action, body, shown) {
+  try {
+    const { version, words } = await post("/api/act", { action, ...body });
+    if (shown) shown.version = version;
+    state.newest = Math.max(state.newest, version);
+    say(words, { changed: state.version >= version ? state.changed.length : null });
+    return true;
+  } catch (error) {
+    if (shown) withdraw(shown);
+    say(error.message, { error: true });
+    return false;
+  }
+}
+
+/** Send one act; resolves to whether the server took it. `late` adds what is known only once earlier acts are sent. */
+export function act(action, body = {}, { entry = null, late = () => ({}) } = {}) {
+  const shown = entry && anticipate({ version: null, ...entry });
+  const sent = queue.then(() => send(action, { ...body, ...late() }, shown));
+  queue = sent;
+  return sent;
+}
+
+export function select(rows, cursor = state.cursor, anchor = cursor) {
+  Object.assign(state, { selection: new Set(rows), cursor, anchor });
+  tell("selection");
+}
+
+/** Look at a row and select it alone. */
+export function moveTo(row) {
+  select([row], row);
+  grid.reveal(row);
+}
+
+/** The rows an act is about: the selection, else the item that is looked at. */
+export function targets() {
+  if (state.selection.size) return [...state.selection];
+  return state.cursor >= 0 ? [state.cursor] : [];
+}
+
+/** After an act on items the hand is on the next one: one key press an item. */
+function advance(rows) {
+  past.push({ rows, cursor: state.cursor });
+  const { place, order } = state.view;
+  const last = rows.reduce((most, row) => Math.max(most, place[row] ?? -1), -1);
+  if (last >= 0 && last + 1 < order.length) moveTo(order[last + 1]);
+  else select([], state.cursor);
+}
+
+function onItems(action, body, label, flag) {
+  const rows = targets();
+  if (!rows.length) {
+    say("Select items first: click, drag a frame, or move with the arrows.", { error: true });
+    return;
+  }
+  act(action, { rows, ...body }, { entry: { rows, label, flag } });
+  advance(rows);
+}
+
+export const labelAs = (id) => onItems("label", { class_id: id }, id, CHECKED);
+export const noneOfThese = () => onItems("none", {}, NONE, SAID_NONE);
+export const clear = () => onItems("clear", {}, UNANSWERED, 0);
+
+export function labelAsNew(name) {
+  const rows = targets();
+  if (!rows.length) return addClass(name);
+  past.push({ rows, cursor: state.cursor });
+  return act("label", { rows, name });
+}
+
+/** Confirm what is shown. Items of one label are labelled with it, so that an answer on its way cannot change what is meant. */
+export function confirm() {
+  const rows = targets().filter((row) => state.label[row] !== UNANSWERED && !(state.flags[row] & SAID_NONE));
+  if (!rows.length) {
+    say("There is no label to confirm here yet.", { error: true });
+    return;
+  }
+  const label = state.label[rows[0]];
+  const entry = { rows, label: null, flag: CHECKED };
+  if (rows.every((row) => state.label[row] === label)) act("label", { rows, class_id: label }, { entry });
+  else act("confirm", { rows, answers_version: state.version }, { entry });
+  advance(rows);
+}
+
+/** Accept in bulk what was previewed with the answers of that version. */
+export function accept(atLeast, version) {
+  past.push(null);
+  return act("accept", { at_least: atLeast, answers_version: version });
+}
+
+const seen = () => ({ version: state.newest });
+
+export async function undo() {
+  const before = past.pop();
+  if ((await act("undo", {}, { late: seen })) && before) {
+    select(before.rows, before.cursor);
+    grid.reveal(before.cursor);
+  }
+}
+
+export const redo = () => act("redo", {}, { late: seen });
+
+/** Make a class of a proposed group. */
+export function acceptGroup(rows, name) {
+  past.push(null);
+  return act("label", { rows, name });
+}
+
+function onClasses(action, body) {
+  past.push(null);
+  return act(action, body);
+}
+
+export const addClass = (name) => onClasses("add_class", { name });
+export const rename = (id, name) => onClasses("rename", { class_id: id, name });
+export const merge = (id, into) => onClasses("merge", { class_id: id, into });
+export const deleteClass = (id) => onClasses("delete_class", { class_id: id });
+export const drawAudit = (n) => onClasses("audit", { n });
+
+/** Select every item of the view, or of one section of it. */
+export function selectAll({ start, stop } = { start: 0, stop: state.view.order.length }) {
+  const rows = state.view.order.subarray(start, stop);
+  select(rows, rows.includes(state.cursor) ? state.cursor : rows[0] ?? -1);
+  say(`${items(rows.length)} selected.`);
+}

@@ -1,0 +1,55 @@
+/* The server, as functions: JSON or bytes in, a sentence thrown when it refuses. */
+
+async function request(path, options) {
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch {
+    throw new Error("The server does not answer. Is `marginshot studio` still running?");
+  }
+  if (response.ok) return response;
+  if (response.status === 401 || response.status === 403) {
+    throw new Error("This page is no longer allowed in. Open the address that `marginshot studio` printed.");
+  }
+  const body = await response.json().catch(() => ({}));
+  throw new Error(body.error || `The server answered ${response.status}.`);
+}
+
+export const get = async (path) => (await request(path)).json();
+
+export async function post(path, body) {
+  const headers = { "Content-Type": "application/json", "X-Marginshot": "1" };
+  return (await request(path, { method: "POST", headers, body: JSON.stringify(body) })).json();
+}
+
+/** {version, n, code, confidence, flags}: two bytes, one byte and one byte an item. */
+export async function answers() {
+  const buffer = await (await request("/api/answers")).arrayBuffer();
+  const [version, n] = new Uint32Array(buffer, 0, 2);
+  return {
+    version,
+    n,
+    code: new Uint16Array(buffer, 8, n),
+    confidence: new Uint8Array(buffer, 8 + 2 * n, n),
+    flags: new Uint8Array(buffer, 8 + 3 * n, n),
+  };
+}
+
+/** Float32Array x0 y0 x1 y1 …, or null while the server is still computing it. */
+export async function map() {
+  const response = await request("/api/map");
+  return response.status === 202 ? null : new Float32Array(await response.arrayBuffer());
+}
+
+/** News from the server; `opened` is called at every (re)connection, when everything may have changed. */
+export function listen({ opened, lost, ...handlers }) {
+  const source = new EventSource("/api/events");
+  source.onopen = opened;
+  source.onerror = () => {
+    lost();
+    if (source.readyState === EventSource.CLOSED) setTimeout(() => listen({ opened, lost, ...handlers }), 2000);
+  };
+  for (const [event, handle] of Object.entries(handlers)) {
+    source.addEventListener(event, (message) => message.data && handle(JSON.parse(message.data)));
+  }
+}

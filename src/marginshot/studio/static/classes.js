@@ -1,0 +1,104 @@
+/* The left part: the classes with key, mark, counts, share and expected accuracy; find, add, and change them. */
+
+import { addClass, labelAs } from "./actions.js";
+import { editClass } from "./dialogs.js";
+import { $, count, el, name, percent, settled } from "./dom.js";
+import { keyOf, mark } from "./labels.js";
+import { NONE, on, state } from "./store.js";
+import { show } from "./views.js";
+
+/** "12 % (9–15)" */
+function interval([low, middle, high]) {
+  const digits = (p) => (100 * p).toFixed(high < 0.095 ? 1 : 0);
+  return `${digits(middle)} % (${digits(low)}–${digits(high)})`;
+}
+
+function facts(group) {
+  const parts = [`${count(group.examples)} given`];
+  if (group.share) parts.push(`share ${interval(group.share)}`);
+  if (group.accuracy !== null) parts.push(`${percent(group.accuracy)} right`);
+  return parts.join(" · ");
+}
+
+function row(group) {
+  const key = keyOf(group);
+  const shown = state.view.id === "class" && state.view.param === group.id;
+  const label = el(
+    "button",
+    { class: "key", onclick: () => labelAs(group.id), "aria-label": `Label the selection ${group.name}`, title: `Label the selection${key ? ` (key ${key.toUpperCase()})` : ""}` },
+    mark(group.id),
+    el("kbd", {}, key.toUpperCase()),
+  );
+  const look = el(
+    "button",
+    { class: "look", onclick: () => show("class", group.id), "aria-current": shown ? "true" : null, title: `Show ${group.name}` },
+    name(group.name),
+    el("span", { class: "number" }, count(state.counts.get(group.id) || 0)),
+    el("span", { class: "facts", title: facts(group) }, facts(group)),
+  );
+  const edit = el("button", { class: "quiet edit", onclick: () => editClass(group), "aria-label": `Change ${group.name}`, title: "Rename, merge, delete" }, "⋯");
+  return el("li", { class: "class" }, label, look, edit);
+}
+
+function noneRow() {
+  const label = el("span", { class: "key" }, mark(NONE), el("kbd", {}, "N"));
+  const look = el(
+    "button",
+    { class: "look", onclick: () => show("none") },
+    el("span", { class: "name" }, "None of these"),
+    el("span", { class: "number" }, count(state.counts.get(NONE) || 0)),
+  );
+  return el("li", { class: "class fixed" }, label, look);
+}
+
+const matching = (text) => [...state.classes.values()].filter((group) => group.name.toLowerCase().includes(text.toLowerCase()));
+
+function draw() {
+  if (!state.project) return;
+  const text = $("find-class").value.trim();
+  const groups = matching(text);
+  const exact = groups.some((group) => group.name === text);
+  $("class-list").replaceChildren(...groups.map(row), ...(text ? [] : [noneRow()]));
+  $("add-class").hidden = !text || exact;
+  $("class-count").textContent = state.classes.size ? count(state.classes.size) : "";
+  const hint = text ? `No class has “${text}” in its name. Enter adds it.` : "Type a name above, or select items and press L.";
+  $("class-hint").textContent = hint;
+  $("class-hint").hidden = text ? groups.length > 0 : state.classes.size > 0;
+}
+
+/** Redraw without taking the keyboard's place away. */
+function redraw() {
+  const focused = $("class-list").contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") || document.activeElement.title : null;
+  draw();
+  if (!focused) return;
+  for (const button of $("class-list").querySelectorAll("button")) {
+    if ((button.getAttribute("aria-label") || button.title) === focused) button.focus();
+  }
+}
+
+async function add(event) {
+  event.preventDefault();
+  const text = $("find-class").value.trim();
+  if (!text) return;
+  const known = [...state.classes.values()].find((group) => group.name === text);
+  if (known) show("class", known.id);
+  else if (!(await addClass(text))) return;
+  $("find-class").value = "";
+  draw();
+}
+
+/** A pasted list becomes one class a line. */
+function paste(event) {
+  const lines = event.clipboardData.getData("text").split(/\r?\n/).map((line) => line.trim()).filter(Boolean);
+  if (lines.length < 2) return;
+  event.preventDefault();
+  lines.forEach((line) => addClass(line));
+}
+
+export function init() {
+  $("class-form").addEventListener("submit", add);
+  $("find-class").addEventListener("input", draw);
+  $("find-class").addEventListener("paste", paste);
+  on("project view", redraw);
+  on("answers", settled(redraw, 30));
+}

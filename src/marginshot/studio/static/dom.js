@@ -1,0 +1,54 @@
+/* Elements from data. Text only ever becomes a text node, so that no name can become markup. */
+
+export const $ = (id) => document.getElementById(id);
+
+/** el("button", {class: "quiet", onclick: f, "aria-label": "Undo"}, "text", child, null) */
+export function el(tag, props = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [key, value] of Object.entries(props)) {
+    if (value === null || value === undefined) continue;
+    if (key === "class") node.className = value;
+    else if (key.startsWith("on") || key in node) node[key] = value;
+    else node.setAttribute(key, value);
+  }
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+/** A name or text of the user's: isolated, and in its own writing direction. */
+export const name = (text, className = "name") => el("bdi", { class: className, dir: "auto", title: text }, text);
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export function svg(tag, attributes = {}, ...children) {
+  const node = document.createElementNS(SVG, tag);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
+}
+
+const whole = new Intl.NumberFormat("en");
+export const count = (n) => whole.format(n);
+export const items = (n) => `${count(n)} ${n === 1 ? "item" : "items"}`;
+export const percent = (p, digits = 0) => `${(100 * p).toFixed(digits)} %`;
+
+/** Shares below 1 % keep a digit: "0.4 %". Certainty is not printed for what is only nearly certain. */
+export function share(p) {
+  if (p > 0.99 && p < 1) return percent(Math.min(p, 0.999), 1);
+  return percent(p, p > 0 && p < 0.01 ? 1 : 0);
+}
+
+export function duration(seconds) {
+  if (seconds < 60) return `${Math.max(1, Math.round(seconds))} s`;
+  if (seconds < 3600) return `${Math.round(seconds / 60)} min`;
+  return `${(seconds / 3600).toFixed(1)} h`;
+}
+
+/** Call `work` once, `wait` milliseconds after the last request for it. */
+export function settled(work, wait) {
+  let timer = 0;
+  return () => {
+    clearTimeout(timer);
+    timer = setTimeout(work, wait);
+  };
+}

@@ -1,0 +1,86 @@
+/* Taking the result away: what, where, a dry run that says what would be written, and the command that repeats it. */
+
+import { post } from "./api.js";
+import { button, open } from "./dialogs.js";
+import { count, el } from "./dom.js";
+import { state } from "./store.js";
+
+const WHAT = [
+  ["table", "Table: CSV or Parquet, one line an item", "labels.csv"],
+  ["folders", "Class folders with the pictures", "labelled"],
+  ["model", "Model for marginshot apply", "model.npz"],
+  ["label-studio", "Label Studio", "label-studio.json"],
+  ["fiftyone", "FiftyOne", "fiftyone.json"],
+  ["bulk", "Bulk: one file of labels for scripts", "bulk.json"],
+];
+
+function planTable(plan, n) {
+  const rows = plan.map(([from, to]) => el("tr", {}, el("td", { dir: "auto" }, from), el("td", { dir: "auto" }, to)));
+  const more = n > plan.length ? [el("p", { class: "muted" }, `… and ${count(n - plan.length)} more.`)] : [];
+  return [el("div", { class: "plan", tabIndex: 0, "aria-label": "Plan" }, el("table", {}, el("tbody", {}, rows))), ...more];
+}
+
+function result({ words, files, n_pictures, plan, command }, dry) {
+  const parts = [el("p", { class: dry ? "" : "done" }, words)];
+  if (plan?.length) parts.push(...planTable(plan, n_pictures));
+  else if (files?.length) parts.push(el("ul", { class: "files" }, files.slice(0, 20).map((file) => el("li", { dir: "auto" }, file))));
+  if (command) {
+    const line = el("code", { tabIndex: 0 }, command);
+    const copy = button("Copy", () => navigator.clipboard.writeText(command).then(() => (copy.textContent = "Copied")));
+    parts.push(el("h3", {}, "The command that repeats it"), el("div", { class: "command" }, line, copy));
+  }
+  return parts;
+}
+
+export function takeAway() {
+  open("Take it away", () => {
+    const pictures = state.project.kind === "picture";
+    const offered = WHAT.filter(([id]) => pictures || id !== "folders");
+    const what = el("select", { "aria-label": "What" }, offered.map(([id, words]) => el("option", { value: id }, words)));
+    const path = el("input", { dir: "auto", required: true, spellcheck: false });
+    const transfer = el("select", { "aria-label": "Pictures" }, ["copy", "link", "move"].map((way) => el("option", { value: way }, way)));
+    const transferRow = el("label", {}, "Pictures ", transfer);
+    const force = el("input", { type: "checkbox" });
+    const outcome = el("div", { class: "outcome", role: "status" });
+    const write = el("button", { class: "main" }, "Write");
+
+    function chosen() {
+      const folder = state.project.folder;
+      const file = WHAT.find(([id]) => id === what.value)[2];
+      path.value = folder ? `${folder}/${file}` : file;
+      transferRow.hidden = what.value !== "folders";
+      outcome.replaceChildren();
+    }
+
+    async function run(dry) {
+      write.disabled = true;
+      outcome.replaceChildren(el("p", { class: "muted" }, dry ? "Looking …" : "Writing …"));
+      const wish = { what: what.value, path: path.value, transfer: transfer.value, dry_run: dry, force: force.checked };
+      try {
+        outcome.replaceChildren(...result(await post("/api/export", wish), dry));
+      } catch (error) {
+        outcome.replaceChildren(el("p", { class: "problem" }, error.message));
+      }
+      write.disabled = false;
+    }
+
+    what.onchange = chosen;
+    chosen();
+    const onsubmit = (event) => {
+      event.preventDefault();
+      run(false);
+    };
+    return [
+      el(
+        "form",
+        { class: "export", onsubmit },
+        el("label", {}, "What ", what),
+        el("label", {}, "Where ", path),
+        transferRow,
+        el("label", { class: "check" }, force, " Replace what is there"),
+        el("div", { class: "buttons" }, button("Dry run", () => run(true)), write),
+      ),
+      outcome,
+    ];
+  });
+}

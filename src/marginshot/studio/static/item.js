@@ -1,0 +1,90 @@
+/* The right part: the item that is looked at, why it has its label, and what was done to it. */
+
+import { labelAs, select } from "./actions.js";
+import { get } from "./api.js";
+import { $, el, name, settled, share } from "./dom.js";
+import { badge, mark, percentOf, stateWords, thumb } from "./labels.js";
+import { on, state, UNREADABLE, want } from "./store.js";
+import { reveal } from "./grid.js";
+
+let shown = null; // the details of the cursor's row, once fetched
+
+function look(row) {
+  select([row], row);
+  reveal(row);
+}
+
+function probabilityRow([id, p]) {
+  const bar = el("i", { class: "fill" });
+  bar.style.width = `${100 * p}%`;
+  const group = state.classes.get(id);
+  if (!group) return null;
+  return el("li", {}, el("button", { class: "probability", onclick: () => labelAs(id), title: `Label it ${group.name}` }, mark(id), name(group.name), el("b", {}, share(p)), bar));
+}
+
+function nearestRow([row, id, cosine]) {
+  const item = state.items.get(row);
+  const face =
+    state.project.kind === "picture"
+      ? el("img", { src: thumb(row), alt: "", loading: "lazy" })
+      : el("span", { class: "excerpt", dir: "auto" }, item ? item.text || item.name : `item ${row + 1}`);
+  const label = state.classes.get(id)?.name ?? "";
+  return el("li", {}, el("button", { class: "near", onclick: () => look(row), "aria-label": `Example ${label}, similarity ${cosine.toFixed(2)}` }, face, el("span", { class: "caption" }, mark(id), name(label), el("b", {}, cosine.toFixed(2)))));
+}
+
+function historyRow({ time, words }) {
+  const when = new Date(1000 * time);
+  return el("li", {}, el("span", { dir: "auto" }, words), " ", el("time", { dateTime: when.toISOString(), title: when.toLocaleString() }, when.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })));
+}
+
+const part = (title, rows, className) => (rows.length ? [el("h3", {}, title), el("ul", { class: className }, rows)] : []);
+
+function face(row) {
+  if (state.flags[row] & UNREADABLE) return el("p", { class: "problem" }, shown.problem || "This item cannot be read.");
+  if (state.project.kind === "picture") return el("img", { class: "large", src: `/api/picture/${row}?v=${state.project.run}`, alt: shown.name });
+  return shown.text ? el("p", { class: "whole", dir: "auto" }, shown.text) : null;
+}
+
+function draw() {
+  const row = state.cursor;
+  $("item-empty").hidden = row >= 0;
+  $("item-body").hidden = row < 0 || !shown;
+  if (row < 0 || !shown || shown.row !== row) return;
+  const words = [percentOf(row), stateWords(state.flags[row])].filter(Boolean).join(" · ");
+  const picture = $("item-face").dataset.row === String(row) ? $("item-face").firstChild : face(row);
+  $("item-face").dataset.row = row;
+  $("item-face").replaceChildren(...(picture ? [picture] : []));
+  $("item-name").replaceChildren(name(shown.name));
+  $("item-label").replaceChildren(badge(state.label[row]), el("span", { class: "muted" }, words));
+  $("item-more").replaceChildren(
+    ...part("Probabilities", shown.probabilities.map(probabilityRow), "probabilities"),
+    ...part("Nearest examples", shown.nearest.map(nearestRow), "nearest"),
+    ...part("History", shown.history.map(historyRow), "history"),
+  );
+}
+
+async function load() {
+  const row = state.cursor;
+  if (row < 0) return draw();
+  const details = await get(`/api/item/${row}`).catch(() => null);
+  if (row !== state.cursor || !details) return;
+  shown = details;
+  if (state.project.kind !== "picture") want(shown.nearest.map(([near]) => near));
+  draw();
+}
+
+export function init() {
+  const reload = settled(load, 60); // while arrows run, only where they stop
+  let last = -1;
+  on("selection", () => {
+    if (state.cursor === last) return;
+    last = state.cursor;
+    reload();
+  });
+  on("answers", () => {
+    draw();
+    settledReload();
+  });
+  on("project items", draw);
+  const settledReload = settled(load, 250);
+}

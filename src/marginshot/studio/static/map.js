@@ -1,0 +1,301 @@
+/* The map of the embeddings: all points as pixels of one image, a lasso that selects. */
+
+import { moveTo, select } from "./actions.js";
+import * as api from "./api.js";
+import { $, settled } from "./dom.js";
+import { colourOf, N_COLOURS, shapeOf } from "./labels.js";
+import { on, say, state } from "./store.js";
+
+const NEAR = 10; // pixels within which a click finds a point
+const MARGIN = 24;
+
+let points = null; // x0 y0 x1 y1 … as the server sent them
+let view = null; // {scale, x, y}: pixel = scale * (point - origin)
+let canvas, over, ink = [];
+
+/** The shapes of the classes' marks, on the square from -1 to 1; see style.css for their twins. */
+const SHAPES = [
+  (x, y) => x * x + y * y <= 1,
+  (x, y) => Math.max(Math.abs(x), Math.abs(y)) <= 0.85,
+  (x, y) => y <= 0.9 && 2 * Math.abs(x) <= y + 1,
+  (x, y) => Math.abs(x) + Math.abs(y) <= 1,
+  (x, y) => y >= -0.9 && 2 * Math.abs(x) <= 1 - y,
+  (x, y) => Math.min(Math.abs(x), Math.abs(y)) <= 0.3,
+  (x, y) => Math.abs(Math.abs(x) - Math.abs(y)) <= 0.35,
+  (x, y) => Math.abs(x) <= Math.abs(y),
+];
+
+/** Offsets of a shape's pixels at a radius, in an image of that width. */
+function stamp(shape, radius, width) {
+  const offsets = [];
+  const r = Math.ceil(radius);
+  for (let y = -r; y <= r; y++) for (let x = -r; x <= r; x++) if (shape(x / radius, y / radius)) offsets.push(y * width + x);
+  return Int32Array.from(offsets);
+}
+
+/** Colours of the style sheet as pixels: the classes', then those of points without one, and of selected ones. */
+function readInk() {
+  const style = getComputedStyle(document.documentElement);
+  const names = [...Array(N_COLOURS).keys()].map((i) => `--k${i}`).concat("--open", "--text");
+  ink = names.map((name) => {
+    const [r, g, b] = style.getPropertyValue(name).trim().slice(1).match(/../g).map((hex) => parseInt(hex, 16));
+    return (0xff << 24) | (b << 16) | (g << 8) | r;
+  });
+}
+
+function fit() {
+  let [x0, x1, y0, y1] = [Infinity, -Infinity, Infinity, -Infinity];
+  for (let i = 0; i < points.length; i += 2) {
+    if (Number.isNaN(points[i])) continue;
+    x0 = Math.min(x0, points[i]), x1 = Math.max(x1, points[i]);
+    y0 = Math.min(y0, points[i + 1]), y1 = Math.max(y1, points[i + 1]);
+  }
+  const { clientWidth: width, clientHeight: height } = canvas;
+  const scale = Math.min((width - 2 * MARGIN) / Math.max(1e-9, x1 - x0), (height - 2 * MARGIN) / Math.max(1e-9, y1 - y0));
+  view = { scale, x: (x0 + x1) / 2 - width / 2 / scale, y: (y0 + y1) / 2 - height / 2 / scale };
+}
+
+const ratio = () => Math.min(2, devicePixelRatio);
+
+function sized() {
+  for (const each of [canvas, over]) {
+    const width = Math.round(each.clientWidth * ratio()), height = Math.round(each.clientHeight * ratio());
+    if (each.width !== width || each.height !== height) Object.assign(each, { width, height });
+  }
+}
+
+function radiusFor(n) {
+  return ratio() * (n > 30000 ? 1 : n > 5000 ? 1.6 : n > 1000 ? 3 : 4.5);
+}
+
+function draw() {
+  if (!points || $("map").hidden) return;
+  sized();
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(canvas.width, canvas.height);
+  const pixels = new Uint32Array(image.data.buffer);
+  const radius = radiusFor(state.n / Math.max(1, (view.scale / view.fitted) ** 2));
+  const stamps = SHAPES.map((shape) => stamp(radius < 2.5 ? SHAPES[1] : shape, radius, canvas.width));
+  const ring = stamp(SHAPES[0], radius + 2 * ratio(), canvas.width);
+  const { width, height } = canvas, scale = view.scale * ratio(), edge = Math.ceil(radius + 2 * ratio());
+  const put = (row, offsets, colour) => {
+    const x = Math.round((points[2 * row] - view.x) * scale), y = Math.round((points[2 * row + 1] - view.y) * scale);
+    if (!(x > edge && y > edge && x < width - edge && y < height - edge)) return; // NaN too
+    const at = y * width + x;
+    for (let i = 0; i < offsets.length; i++) pixels[at + offsets[i]] = colour;
+  };
+  const point = (row) => {
+    const known = state.classes.has(state.label[row]);
+    put(row, known ? stamps[shapeOf(state.label[row])] : stamps[0], known ? ink[colourOf(state.label[row])] : ink[N_COLOURS]);
+  };
+  for (let row = 0; row < state.n; row++) point(row);
+  for (const row of state.selection) put(row, ring, ink[N_COLOURS + 1]);
+  for (const row of state.selection) point(row);
+  context.putImageData(image, 0, 0);
+  drawOver();
+}
+
+/** Names at the middle of their classes, where they do not cover each other, and the lasso. */
+function drawOver(lasso = null) {
+  const context = over.getContext("2d");
+  context.setTransform(ratio(), 0, 0, ratio(), 0, 0);
+  context.clearRect(0, 0, over.width, over.height);
+  const style = getComputedStyle(document.documentElement);
+  context.strokeStyle = context.fillStyle = style.getPropertyValue("--text");
+  if (lasso) {
+    context.beginPath();
+    lasso.forEach(([x, y]) => context.lineTo(x, y));
+    context.closePath();
+    context.globalAlpha = 0.08;
+    context.fill();
+    context.globalAlpha = 1;
+    context.stroke();
+  }
+  context.font = "600 12px system-ui, sans-serif";
+  context.textAlign = "center";
+  context.lineWidth = 3;
+  context.strokeStyle = style.getPropertyValue("--ground");
+  const taken = [];
+  middlesNow ??= middles();
+  for (const middle of middlesNow) {
+    const { name } = middle, x = (middle.x - view.x) * view.scale, y = (middle.y - view.y) * view.scale;
+    const text = name.length > 28 ? `${name.slice(0, 27)}…` : name;
+    const half = context.measureText(text).width / 2;
+    if (taken.some((box) => Math.abs(box.y - y) < 14 && Math.abs(box.x - x) < box.half + half + 4)) continue;
+    taken.push({ x, y, half });
+    context.strokeText(text, x, y);
+    context.fillText(text, x, y);
+  }
+}
+
+const CELLS = 24; // the map is cut into so many squares a side to find where a class is densest
+
+let middlesNow = null; // until the answers change
+
+/** [{name, x, y}] where each class is densest; the largest classes first. */
+function middles() {
+  const sums = new Map(); // label -> square -> [sum of x, sum of y, number]
+  const side = canvas.clientWidth / view.fitted / CELLS;
+  for (let row = 0; row < state.n; row++) {
+    const x = points[2 * row], y = points[2 * row + 1];
+    if (Number.isNaN(x) || !state.classes.has(state.label[row])) continue;
+    const squares = sums.get(state.label[row]) || new Map();
+    const square = Math.floor(x / side) * 4096 + Math.floor(y / side);
+    const sum = squares.get(square) || [0, 0, 0];
+    sum[0] += x, sum[1] += y, sum[2]++;
+    sums.set(state.label[row], squares.set(square, sum));
+  }
+  const densest = [...sums].map(([id, squares]) => [id, [...squares.values()].reduce((a, b) => (b[2] > a[2] ? b : a))]);
+  densest.sort((a, b) => b[1][2] - a[1][2]);
+  return densest.map(([id, [x, y, n]]) => ({ name: state.classes.get(id).name, x: x / n, y: y / n }));
+}
+
+function zoom(factor, x = canvas.clientWidth / 2, y = canvas.clientHeight / 2) {
+  const scale = view.scale * factor;
+  Object.assign(view, { x: view.x + x / view.scale - x / scale, y: view.y + y / view.scale - y / scale, scale });
+  requestDraw();
+}
+
+function pan(dx, dy) {
+  view.x -= dx / view.scale;
+  view.y -= dy / view.scale;
+  requestDraw();
+}
+
+let asked = false;
+function requestDraw() {
+  if (asked) return;
+  asked = true;
+  requestAnimationFrame(() => {
+    asked = false;
+    draw();
+  });
+}
+
+/** Rows inside a polygon: the polygon is filled on a hidden canvas, and each point looks at its pixel. */
+function inside(polygon) {
+  const { clientWidth: width, clientHeight: height } = canvas;
+  const context = new OffscreenCanvas(width, height).getContext("2d");
+  context.beginPath();
+  polygon.forEach(([x, y]) => context.lineTo(x, y));
+  context.fill();
+  const { data } = context.getImageData(0, 0, width, height);
+  const rows = [];
+  for (let row = 0; row < state.n; row++) {
+    const x = Math.round((points[2 * row] - view.x) * view.scale), y = Math.round((points[2 * row + 1] - view.y) * view.scale);
+    if (x >= 0 && y >= 0 && x < width && y < height && data[4 * (y * width + x) + 3] > 127) rows.push(row);
+  }
+  return rows;
+}
+
+function nearest([x, y]) {
+  let best = -1, least = NEAR * NEAR;
+  for (let row = 0; row < state.n; row++) {
+    const dx = (points[2 * row] - view.x) * view.scale - x, dy = (points[2 * row + 1] - view.y) * view.scale - y;
+    if (dx * dx + dy * dy < least) [best, least] = [row, dx * dx + dy * dy];
+  }
+  return best;
+}
+
+function pointer() {
+  let lasso = null, panning = null;
+  const at = (event) => [event.offsetX, event.offsetY];
+  over.addEventListener("pointerdown", (event) => {
+    over.setPointerCapture(event.pointerId);
+    over.focus();
+    if (event.button) panning = at(event);
+    else lasso = [at(event)];
+  });
+  over.addEventListener("pointermove", (event) => {
+    const [x, y] = at(event);
+    if (panning) {
+      pan(x - panning[0], y - panning[1]);
+      panning = [x, y];
+    } else if (lasso) {
+      lasso.push([x, y]);
+      drawOver(lasso);
+    }
+  });
+  over.addEventListener("pointerup", (event) => {
+    if (lasso) finish(lasso, event);
+    lasso = panning = null;
+  });
+  over.addEventListener("contextmenu", (event) => event.preventDefault());
+  over.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    zoom(Math.exp(-event.deltaY / 400), ...at(event));
+  }, { passive: false });
+}
+
+function finish(lasso, event) {
+  const adds = event.shiftKey || event.ctrlKey || event.metaKey;
+  const base = adds ? [...state.selection] : [];
+  if (lasso.length < 4) {
+    const row = nearest(lasso[0]);
+    if (row >= 0 && !adds) moveTo(row);
+    else select(row >= 0 ? [...base, row] : base);
+  } else select([...base, ...inside(lasso)]);
+  if (state.selection.size > 1) say(`${state.selection.size} selected.`);
+  requestDraw();
+}
+
+const KEYS = {
+  "+": () => zoom(1.3), "-": () => zoom(1 / 1.3), ArrowLeft: () => pan(60, 0), ArrowRight: () => pan(-60, 0), ArrowUp: () => pan(0, 60), ArrowDown: () => pan(0, -60),
+};
+
+async function load() {
+  if (points && points.length === 2 * state.n) return;
+  $("map-wait").hidden = false;
+  try {
+    points = await api.map();
+  } catch (error) {
+    say(error.message, { error: true });
+    return;
+  }
+  if (!points) {
+    if (state.view.id === "map") setTimeout(enter, 700);
+    return;
+  }
+  $("map-wait").hidden = true;
+  fit();
+  view.fitted = view.scale;
+}
+
+async function enter() {
+  $("map").hidden = state.view.id !== "map";
+  $("grid").hidden = !$("map").hidden;
+  if ($("map").hidden) return;
+  await load();
+  draw();
+}
+
+export function init() {
+  canvas = $("map-points");
+  over = $("map-over");
+  readInk();
+  pointer();
+  over.addEventListener("keydown", (event) => {
+    if (!KEYS[event.key] || event.ctrlKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    KEYS[event.key]();
+  });
+  $("zoom-in").onclick = () => zoom(1.3);
+  $("zoom-out").onclick = () => zoom(1 / 1.3);
+  $("zoom-fit").onclick = () => {
+    fit();
+    view.fitted = view.scale;
+    requestDraw();
+  };
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    readInk();
+    requestDraw();
+  });
+  new ResizeObserver(settled(requestDraw, 50)).observe($("map"));
+  on("view", enter);
+  on("selection", requestDraw);
+  on("answers project", () => {
+    middlesNow = null;
+    requestDraw();
+  });
+}

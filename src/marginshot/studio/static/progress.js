@@ -1,0 +1,83 @@
+/* How far one is: the head line, encoding with time left, expected accuracy and its curve, the audit, problems. */
+
+import { $, count, duration, el, items, name, percent, svg } from "./dom.js";
+import { on, state } from "./store.js";
+
+/** "91 % (88–94)" */
+export const estimate = ([value, low, high]) => `${percent(value)} (${Math.round(100 * low)}–${Math.round(100 * high)})`;
+
+const WIDTH = 260, HEIGHT = 120, LEFT = 30, BOTTOM = 16;
+
+/** Expected accuracy over the labels given. */
+function curve(points) {
+  const last = points.at(-1)[0], lowest = Math.min(0.9, ...points.map((point) => point[1]));
+  const bottom = Math.floor(10 * lowest) / 10;
+  const x = (n) => LEFT + ((WIDTH - LEFT - 6) * n) / Math.max(1, last);
+  const y = (p) => 6 + (HEIGHT - BOTTOM - 6) * (1 - (p - bottom) / (1 - bottom));
+  const line = points.map(([n, p], i) => `${i ? "L" : "M"}${x(n).toFixed(1)} ${y(p).toFixed(1)}`).join("");
+  const level = (p) => [
+    svg("path", { class: "level", d: `M${LEFT} ${y(p)}H${WIDTH - 6}` }),
+    svg("text", { x: LEFT - 4, y: y(p) + 3, "text-anchor": "end" }, percent(p)),
+  ];
+  const title = `Expected accuracy from ${percent(points[0][1])} at ${points[0][0]} labels to ${percent(points.at(-1)[1])} at ${last} labels`;
+  return svg(
+    "svg",
+    { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": title, class: "curve" },
+    ...level(1), ...level((1 + bottom) / 2), ...level(bottom),
+    svg("path", { class: "rise", d: line }),
+    svg("circle", { class: "dot", cx: x(last), cy: y(points.at(-1)[1]), r: 3 }),
+    svg("text", { x: WIDTH - 6, y: HEIGHT - 3, "text-anchor": "end" }, `${count(last)} labels given`),
+  );
+}
+
+function drawEncoding() {
+  const { phase, done, total, seconds_left: left } = state.project.encoding;
+  $("encoding").hidden = !phase;
+  if (!phase) return;
+  const time = left === null || left === undefined ? "" : `, ${duration(left)} left`;
+  $("encoding-words").textContent = `${phase}: ${count(done)} of ${count(total)}${time}. You can begin to label.`;
+  $("encoding-bar").max = total || 1;
+  $("encoding-bar").value = done;
+}
+
+function drawHead() {
+  const { project } = state;
+  document.title = `${project.name} · marginshot studio`;
+  $("project").replaceChildren(name(project.name));
+  $("numbers").textContent = `${items(project.n_items)} · ${count(project.n_labelled)} labelled`;
+  $("expected").textContent = project.expected ? `Expected accuracy ${estimate(project.expected)}` : "";
+  for (const [id, words] of [["undo", project.can_undo], ["redo", project.can_redo]]) {
+    $(id).disabled = !words;
+    $(id).title = words ? `${id === "undo" ? "Undo" : "Redo"}: ${words}` : "";
+  }
+}
+
+const fact = (words, value) => el("div", { class: "fact" }, el("dt", {}, words), el("dd", {}, value));
+
+function listOf(title, rows) {
+  return rows.length ? [el("details", {}, el("summary", {}, title), el("ul", {}, rows.map((row) => el("li", { dir: "auto" }, row))))] : [];
+}
+
+function drawProgress() {
+  const { project } = state;
+  const facts = [
+    project.expected ? fact("Expected accuracy", estimate(project.expected)) : null,
+    project.audit?.result ? fact("Accuracy by audit", estimate(project.audit.result)) : null,
+    fact("Labels given", count(project.n_labelled)),
+    project.n_none ? fact("None of these", count(project.n_none)) : null,
+  ];
+  $("progress").replaceChildren(
+    el("dl", { class: "facts-list" }, facts),
+    ...(project.curve.length > 1 ? [el("h3", {}, "Expected accuracy"), curve(project.curve)] : []),
+    ...listOf(`${items(project.n_unread)} cannot be read`, project.problems.map(([item, reason]) => `${item}: ${reason}`)),
+    ...listOf(`${items(project.missing.length)} with labels are gone from the source`, project.missing),
+  );
+}
+
+export function init() {
+  on("project", () => {
+    drawEncoding();
+    drawHead();
+    drawProgress();
+  });
+}

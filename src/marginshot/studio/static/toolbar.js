@@ -1,0 +1,127 @@
+/* Above the grid: which view, what it is for, and its own controls. */
+
+import { acceptGroup, drawAudit, selectAll } from "./actions.js";
+import { button, editClass } from "./dialogs.js";
+import { $, count, el, items, percent, settled } from "./dom.js";
+import { setHeads, setSize } from "./grid.js";
+import { estimate } from "./progress.js";
+import { GIVEN, on, state } from "./store.js";
+import { resort, show, TABS, titleOf } from "./views.js";
+
+const AUDIT_SIZE = 30;
+const EMPTY = {
+  classes: "There are no items yet.",
+  doubt: "There are no items yet.",
+  next: "There is nothing to label next: two classes with examples come first.",
+  worklist: "There is nothing on the list.",
+  audit: "No audit is running. It draws random items; what you say of them estimates the accuracy without bias.",
+  changed: "The last act changed no other label.",
+  none: "Nothing was said to be none of these, and nothing looks like it.",
+  class: "No item has this class.",
+  search: "Nothing found.",
+  selected: "Nothing is selected.",
+};
+
+const handled = (order) => order.reduce((n, row) => n + ((state.flags[row] & GIVEN) > 0), 0);
+
+function worklistControls({ order, target, reached, expected }) {
+  const input = el("input", { type: "number", min: 50, max: 100, step: 0.5, value: 100 * target, "aria-label": "Target in percent" });
+  input.onchange = () => show("worklist", Math.min(1, Math.max(0.5, input.value / 100)));
+  const after = expected.length ? percent(expected.at(-1), 1) : "";
+  const words = order.length
+    ? `${handled(order)} of ${items(order.length)} checked. ${reached ? "Then" : "Even then only"} ${after} are expected to be right.`
+    : "The expected accuracy is there already.";
+  return [el("label", {}, "To be ", input, " % right, check these."), el("span", {}, words), button("New list", resort)];
+}
+
+function auditControls() {
+  const { audit } = state.project;
+  const words = [];
+  if (audit) words.push(`${audit.done} of ${audit.rows.length} checked: Enter where the label is right, the right class where not.`);
+  if (audit?.result) words.push(`Accuracy ${estimate(audit.result)}.`);
+  const running = audit && audit.done < audit.rows.length;
+  const draw = async () => (await drawAudit(AUDIT_SIZE)) && setTimeout(resort, 150);
+  return [el("span", {}, words.join(" ")), running ? null : button(`Draw ${AUDIT_SIZE} random items`, draw, "main")];
+}
+
+function classControls({ param }) {
+  const group = state.classes.get(param);
+  return [button("← All classes", () => show("classes")), group ? button("Change …", () => editClass(group)) : null];
+}
+
+const CONTROLS = {
+  next: ({ order }) => [el("span", {}, `${handled(order)} of ${count(order.length)} done. They teach most.`), button("Next 40", resort, handled(order) === order.length ? "main" : "")],
+  worklist: worklistControls,
+  audit: auditControls,
+  class: classControls,
+  none: () => [el("span", {}, "Groups that may be classes of their own are proposed first."), button("Look again", resort)],
+  search: () => [button("← All classes", () => show("classes"))],
+  selected: () => [button("← All classes", () => show("classes"))],
+  map: () => [el("span", { class: "muted" }, "Draw around points to select them. The wheel zooms, the right button moves.")],
+};
+
+function startHint() {
+  if (state.classes.size >= 2 || state.view.id !== "classes") return [];
+  const names = state.project.kind === "text" ? " Or type the names of the classes on the left: names alone label texts." : "";
+  const words = state.classes.size
+    ? "Now an example of a second class: then everything is labelled at once."
+    : `Click an item, press L, type the name of its class, and Enter. From two classes on everything is labelled at once.${names}`;
+  return [el("span", { class: "hint" }, words)];
+}
+
+function drawTabs() {
+  $("tabs").replaceChildren(
+    ...TABS.map((id) => {
+      const here = state.view.id === id;
+      const open = () => show(id);
+      return el("button", { role: "tab", id: `tab-${id}`, "aria-selected": String(here), tabIndex: here || (!TABS.includes(state.view.id) && id === "classes") ? 0 : -1, "aria-controls": "middle", onclick: open }, titleOf(id));
+    }),
+  );
+}
+
+function drawControls() {
+  if (!state.project) return;
+  const focused = $("controls").contains(document.activeElement);
+  if (focused && document.activeElement.matches("input")) return; // do not take a number away from under the hand
+  const controls = CONTROLS[state.view.id]?.(state.view) || [];
+  $("controls").replaceChildren(...startHint(), ...controls.filter(Boolean));
+  const isMap = state.view.id === "map";
+  $("empty").hidden = isMap || state.view.order.length > 0;
+  $("empty").textContent = state.n ? EMPTY[state.view.id] : "";
+}
+
+/** Arrow keys walk along the tabs, as in every tab list. */
+function walk(event) {
+  const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  if (!step) return;
+  event.preventDefault();
+  const at = TABS.indexOf(event.target.id.replace("tab-", ""));
+  const id = TABS[(at + step + TABS.length) % TABS.length];
+  show(id).then(() => $(`tab-${id}`).focus());
+}
+
+/** Head of a section: select it; a proposed group also becomes a class with one click. */
+function headControls(section) {
+  const controls = [button("Select", () => selectAll(section), "quiet")];
+  if (section.proposal === undefined) return controls;
+  const input = el("input", { value: `New class ${section.proposal + 1}`, dir: "auto", "aria-label": `Name for group ${section.proposal + 1}` });
+  const { rows } = state.view.groups[section.proposal];
+  return [...controls, input, button("Make it a class", () => input.value.trim() && acceptGroup(rows, input.value.trim()), "main")];
+}
+
+export function init() {
+  setHeads(headControls);
+  $("tabs").addEventListener("keydown", walk);
+  $("size").addEventListener("input", () => setSize(Number($("size").value)));
+  $("search").addEventListener("input", settled(() => $("search").value.trim() && show("search", $("search").value.trim()), 250));
+  $("search").addEventListener("keydown", (event) => {
+    if (event.key === "Enter") $("grid").focus();
+    if (event.key === "Escape") {
+      $("search").value = "";
+      show("classes").then(() => $("grid").focus());
+    }
+  });
+  on("view", drawTabs);
+  on("view project", drawControls);
+  on("answers", settled(drawControls, 30));
+}
