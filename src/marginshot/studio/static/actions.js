@@ -1,7 +1,7 @@
 /* What a person does to items and classes. Each act is shown at once, then sent; the server's answers follow. */
 
 import { post } from "./api.js";
-import { items } from "./dom.js";
+import { items, sentence } from "./dom.js";
 import * as grid from "./grid.js";
 import { anticipate, CHECKED, NONE, SAID_NONE, say, state, tell, UNANSWERED, withdraw } from "./store.js";
 
@@ -13,7 +13,7 @@ async function send(action, body, shown) {
     const { version, words } = await post("/api/act", { action, ...body });
     if (shown) shown.version = version;
     state.newest = Math.max(state.newest, version);
-    say(words, { changed: state.version >= version ? state.changed.length : null });
+    say(words ? sentence(words) : "", { changed: state.version >= version ? state.changed.length : null });
     return true;
   } catch (error) {
     if (shown) withdraw(shown);

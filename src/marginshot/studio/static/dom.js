@@ -38,6 +38,9 @@ export function share(p) {
   return percent(p, p > 0 && p < 0.01 ? 1 : 0);
 }
 
+/** 'label 2 items "gull"' -> 'Label 2 items "gull".' */
+export const sentence = (words) => (/[.!?…]$/.test(words) ? words : `${words}.`).replace(/^./u, (letter) => letter.toUpperCase());
+
 export function duration(seconds) {
   if (seconds < 60) return `${Math.max(1, Math.round(seconds))} s`;
   if (seconds < 3600) return `${Math.round(seconds / 60)} min`;

@@ -1,6 +1,6 @@
 /* How far one is: the head line, encoding with time left, expected accuracy and its curve, the audit, problems. */
 
-import { $, count, duration, el, items, name, percent, svg } from "./dom.js";
+import { $, count, duration, el, items, name, percent, sentence, svg } from "./dom.js";
 import { on, state } from "./store.js";
 
 /** "91 % (88–94)" */
@@ -8,8 +8,9 @@ export const estimate = ([value, low, high]) => `${percent(value)} (${Math.round
 
 const WIDTH = 260, HEIGHT = 120, LEFT = 30, BOTTOM = 16;
 
-/** Expected accuracy over the labels given. */
-function curve(points) {
+/** Expected accuracy over the labels given; where a number of labels was solved more than once, the last one counts. */
+function curve(solved) {
+  const points = [...new Map(solved)].sort((a, b) => a[0] - b[0]);
   const last = points.at(-1)[0], lowest = Math.min(0.9, ...points.map((point) => point[1]));
   const bottom = Math.floor(10 * lowest) / 10;
   const x = (n) => LEFT + ((WIDTH - LEFT - 6) * n) / Math.max(1, last);
@@ -35,9 +36,10 @@ function drawEncoding() {
   $("encoding").hidden = !phase;
   if (!phase) return;
   const time = left === null || left === undefined ? "" : `, ${duration(left)} left`;
-  $("encoding-words").textContent = `${phase}: ${count(done)} of ${count(total)}${time}. You can begin to label.`;
-  $("encoding-bar").max = total || 1;
-  $("encoding-bar").value = done;
+  const far = total ? `: ${count(done)} of ${count(total)}${time}` : "";
+  $("encoding-words").textContent = `${sentence(phase + far)} You can begin to label.`;
+  if (total) Object.assign($("encoding-bar"), { max: total, value: done });
+  else $("encoding-bar").removeAttribute("value");
 }
 
 function drawHead() {
@@ -68,7 +70,7 @@ function drawProgress() {
   ];
   $("progress").replaceChildren(
     el("dl", { class: "facts-list" }, facts),
-    ...(project.curve.length > 1 ? [el("h3", {}, "Expected accuracy"), curve(project.curve)] : []),
+    ...(new Set(project.curve.map(([n]) => n)).size > 1 ? [el("h3", {}, "Expected accuracy"), curve(project.curve)] : []),
     ...listOf(`${items(project.n_unread)} cannot be read`, project.problems.map(([item, reason]) => `${item}: ${reason}`)),
     ...listOf(`${items(project.missing.length)} with labels are gone from the source`, project.missing),
   );

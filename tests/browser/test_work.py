@@ -1,0 +1,184 @@
+"""What a person relies on while working: a view that stays, one key an item, every view, the map, the numbers."""
+
+import re
+
+from conftest import PHONE, embeddings
+from playwright.sync_api import expect
+
+
+def ids(tab):
+    """Items on screen, in their order."""
+    return tab.locator("#grid .cell:not([hidden])").evaluate_all("cells => cells.map((cell) => cell.id)")
+
+
+def begin(tab, n_classes=3):
+    """One example each of the first classes of `embeddings`, by keyboard."""
+    for number in range(n_classes):
+        tab.item(number).click()
+        tab.label_as(f"class {number}")
+
+
+def test_the_view_stays_until_asked(studio, page, tmp_path):
+    with studio(embeddings(tmp_path / "points.npz", 300)) as running:
+        tab = page(running.address)
+        before = ids(tab)
+        begin(tab)
+        tab.wait_for_counts(lambda counts: min(counts[f"class {number}"] for number in range(3)) > 20)
+        assert ids(tab) == before
+        expect(tab.item(10).locator(".caption")).to_contain_text("class")
+        resort = tab.get_by_role("button", name=re.compile("Re-sort, [0-9]+ moved"))
+        resort.click()
+        expect(resort).to_be_hidden()
+        assert ids(tab) != before
+
+
+def test_accessible_names_say_name_label_and_probability(studio, page, tmp_path):
+    with studio(embeddings(tmp_path / "points.npz", 100)) as running:
+        tab = page(running.address)
+        begin(tab, 2)
+        expect(tab.item(20)).to_have_attribute("aria-label", re.compile(r"^.+, class [01], [0-9.]+ %"))
+        expect(tab.item(0)).to_have_attribute("aria-label", re.compile("class 0, 100 %, given by you"))
+        nameless = tab.evaluate(
+            """[...document.querySelectorAll("button, input, select, [role=grid], canvas[tabindex]")]
+            .filter((node) => !(node.ariaLabel || node.textContent.trim() || node.labels?.length))
+            .map((node) => node.outerHTML)"""
+        )
+        assert nameless == []
+
+
+def test_select_by_range_frame_and_all(studio, page, tmp_path):
+    with studio(embeddings(tmp_path / "points.npz", 200)) as running:
+        tab = page(running.address)
+        tab.item(1).click()
+        tab.item(7).click(modifiers=["Shift"])
+        expect(tab.locator("#selected")).to_have_text("7 selected")
+        tab.item(9).click(modifiers=["Control"])
+        expect(tab.locator("#selected")).to_have_text("8 selected")
+        first, last = tab.item(0).bounding_box(), tab.item(9).bounding_box()
+        tab.mouse.move(first["x"] + 20, first["y"] + 20)
+        tab.mouse.down()
+        tab.mouse.move(last["x"] + 20, last["y"] + 20, steps=5)
+        tab.mouse.up()
+        framed = int(tab.locator("#selected").text_content().split()[0])
+        assert 2 <= framed <= 10
+        tab.press("Escape", "Control+a")
+        expect(tab.locator("#selected")).to_have_text("200 selected")
+        tab.press("ArrowDown")  # only moves
+        expect(tab.locator("#selected")).to_have_text("1 selected")
+        assert tab.counts() == {"None of these": 0}
+
+
+def test_classes_are_renamed_merged_deleted_and_all_of_it_undone(studio, page, tmp_path):
+    with studio(embeddings(tmp_path / "points.npz", 100)) as running:
+        tab = page(running.address)
+        begin(tab)
+        tab.get_by_role("button", name="Change class 0").click()
+        tab.get_by_role("textbox", name="New name").fill("ash")
+        tab.get_by_role("button", name="Rename").click()
+        tab.wait_for_counts(lambda counts: "ash" in counts)
+        tab.get_by_role("button", name="Change ash").click()
+        tab.get_by_role("combobox", name="Merge into").select_option("class 1")
+        tab.get_by_role("button", name="Merge").click()
+        tab.wait_for_counts(lambda counts: "ash" not in counts)
+        tab.get_by_role("button", name="Change class 2").click()
+        tab.get_by_role("button", name="Delete").click()
+        tab.wait_for_counts(lambda counts: "class 2" not in counts)
+        for _ in range(3):
+            with tab.expect_response("**/api/act"):
+                tab.get_by_role("button", name="Undo").click()
+            expect(tab.get_by_role("button", name="Undo")).to_be_enabled()
+            tab.wait_for_timeout(200)
+        tab.wait_for_counts(lambda counts: {"class 0", "class 1", "class 2"} <= set(counts))
+
+
+def test_every_view_and_when_to_stop(studio, page, tmp_path):
+    with studio(embeddings(tmp_path / "points.npz", 400)) as running:
+        tab = page(running.address)
+        begin(tab, 4)
+        expect(tab.locator("#expected")).to_contain_text("Expected accuracy")
+        tab.show("Next")
+        expect(tab.locator("#controls")).to_contain_text("0 of 40 done")
+        tab.item(0).click()
+        tab.press("1", "2")
+        expect(tab.locator("#controls")).to_contain_text("2 of 40 done")
+        tab.show("Changed")
+        tab.show("Worklist")
+        expect(tab.locator("#controls")).to_contain_text("right, check these")
+        tab.show("By doubt")
+        expect(tab.locator(".head").first).to_contain_text("Least certain first")
+        tab.show("Audit")
+        tab.get_by_role("button", name="Draw 30 random items").click()
+        expect(tab.locator("#controls")).to_contain_text("of 30 checked")
+        tab.item(0).click()
+        tab.press(*["Enter"] * 30)
+        expect(tab.locator("#controls")).to_contain_text(re.compile(r"Accuracy \d+ % \(\d+–\d+\)"))
+        tab.show("None of these")
+        tab.show("By class")
+        expect(tab.item(0)).to_be_visible()
+        tab.get_by_role("searchbox").fill("17")
+        expect(tab.locator(".head").first).to_contain_text("Found: 17")
+
+
+def test_groups_among_none_of_these_become_classes(studio, page, tmp_path):
+    with studio(embeddings(tmp_path / "points.npz", 300, n_classes=4)) as running:
+        tab = page(running.address)
+        begin(tab, 2)
+        for place in (2, 3, 6, 7, 10, 11, 14, 15, 18, 19, 22, 23):  # classes 2 and 3
+            tab.item(place).click()
+            tab.press("n")
+        tab.wait_for_counts(lambda counts: counts["None of these"] == 12)
+        tab.show("None of these")
+        tab.get_by_role("button", name="Make it a class").first.click()
+        tab.wait_for_counts(lambda counts: counts.get("New class 1", 0) >= 2)
+
+
+def test_the_lasso_selects_on_the_map(studio, page, tmp_path):
+    with studio(embeddings(tmp_path / "points.npz", 300)) as running:
+        tab = page(running.address)
+        begin(tab, 2)
+        tab.show("Map")
+        expect(tab.locator("#map-wait")).to_be_hidden()
+        box = tab.locator("#map").bounding_box()
+        right, bottom = box["x"] + box["width"] - 5, box["y"] + box["height"] - 5
+        tab.mouse.move(box["x"] + 5, box["y"] + 60)
+        tab.mouse.down()
+        for corner in ((right, box["y"] + 60), (right, bottom), (box["x"] + 5, bottom)):
+            tab.mouse.move(*corner, steps=4)
+        tab.mouse.up()
+        assert int(tab.locator("#selected").text_content().split()[0]) > 200
+        tab.get_by_role("button", name="Show selected").click()
+        expect(tab.locator("#map")).to_be_hidden()
+        expect(tab.item(0)).to_be_visible()
+
+
+def test_twenty_thousand_items_scroll_and_label(studio, page, tmp_path):
+    with studio(embeddings(tmp_path / "points.npz", 20_000)) as running:
+        tab = page(running.address)
+        begin(tab)
+        tab.wait_for_counts(lambda counts: sum(counts.values()) == 20_000)
+        assert tab.locator("#grid .cell").count() < 500  # only what is on screen is in the page
+        for share in (0.3, 0.7, 1):
+            tab.evaluate("share => { const grid = document.getElementById('grid'); grid.scrollTop = share * grid.scrollHeight; }", share)
+            tab.wait_for_timeout(100)
+        expect(tab.locator(".cell[aria-label*='row'], .cell[aria-label*='19999']").last).to_be_attached()
+        cell = tab.locator("#grid .cell:not([hidden])").last
+        cell.click()
+        tab.press("3")
+        expect(tab.locator(".cell.checked")).to_have_count(1)
+
+
+def test_phone(studio, page, tmp_path):
+    with studio(embeddings(tmp_path / "points.npz", 100)) as running:
+        tab = page(running.address, viewport=PHONE, has_touch=True, is_mobile=True)
+        tab.item(0).tap()
+        tab.get_by_role("combobox", name="Label the selection as").fill("ash")
+        tab.get_by_role("option", name="New class ash").tap()
+        tab.says("ash")
+        tab.item(0).tap()
+        tab.item(1).tap()
+        expect(tab.locator("#selected")).to_have_text("1 selected")
+        tab.get_by_role("button", name="Classes", exact=True).tap()
+        expect(tab.get_by_role("navigation", name="Classes")).to_be_visible()
+        tab.get_by_role("button", name="Look", exact=True).tap()
+        expect(tab.locator("#item-name")).to_be_visible()
+        assert tab.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
