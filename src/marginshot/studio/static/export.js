@@ -37,7 +37,7 @@ export function takeAway() {
     const pictures = state.project.kind === "picture";
     const offered = WHAT.filter(([id]) => pictures || id !== "folders");
     const what = el("select", { "aria-label": "What" }, offered.map(([id, words]) => el("option", { value: id }, words)));
-    const path = el("input", { dir: "auto", required: true, spellcheck: false });
+    const path = el("input", { "aria-label": "Where", dir: "auto", required: true, spellcheck: false });
     const transfer = el("select", { "aria-label": "Pictures" }, ["copy", "link", "move"].map((way) => el("option", { value: way }, way)));
     const transferRow = el("label", {}, "Pictures ", transfer);
     const force = el("input", { type: "checkbox" });

@@ -49,7 +49,12 @@ function classControls({ param }) {
   return [button("← All classes", () => show("classes")), group ? button("Change …", () => editClass(group)) : null];
 }
 
+const note = (words) => el("span", { class: "muted" }, words);
+
 const CONTROLS = {
+  classes: () => (state.classes.size < 2 ? [] : [note("In each class the doubtful come first.")]),
+  doubt: () => [note("The least certain of all come first.")],
+  changed: () => [note("Labels that the last act changed, by what they are now.")],
   next: ({ order }) => [el("span", {}, `${handled(order)} of ${count(order.length)} done. They teach most.`), button("Next 40", resort, handled(order) === order.length ? "main" : "")],
   worklist: worklistControls,
   audit: auditControls,
@@ -57,7 +62,7 @@ const CONTROLS = {
   none: () => [el("span", {}, "Groups that may be classes of their own are proposed first."), button("Look again", resort)],
   search: () => [button("← All classes", () => show("classes"))],
   selected: () => [button("← All classes", () => show("classes"))],
-  map: () => [el("span", { class: "muted" }, "Draw around points to select them. The wheel zooms, the right button moves.")],
+  map: () => [note("Draw around points to select them. The wheel zooms, the right button moves.")],
 };
 
 function startHint() {
