@@ -92,9 +92,9 @@ export function confirm() {
 }
 
 /** Accept in bulk what was previewed with the answers of that version. */
-export function accept(atLeast, version) {
+export function accept(level, version) {
   past.push(null);
-  return act("accept", { at_least: atLeast, answers_version: version });
+  return act("accept", { at_least: level, answers_version: version });
 }
 
 const seen = () => ({ version: state.newest });
