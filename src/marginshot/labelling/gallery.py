@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,19 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from numpy.typing import NDArray
 
 from marginshot._lib.files import atomic_path
-from marginshot.data.pictures import UnreadablePictureError, pillow_silenced, read_picture
+from marginshot.data.pictures import UnreadablePictureError, describe_unread, pillow_silenced, read_picture
 from marginshot.labelling.embedding_map import embedding_map
 from marginshot.labelling.labelling import COLUMNS, FOREIGN, GIVEN, Labelling
 
 #: Items of one group that are shown; of larger groups the least certain, and some spread evenly over the others.
 LARGEST_GROUP = 120
+
+#: Items of all groups that are shown, or about: with many classes each shows fewer, so that the page stays small.
+LARGEST_PAGE = 2_400
+_SMALLEST_GROUP = 12
+
+#: Classes from which on their counts are an index in columns, above the map.
+MANY_CLASSES = 16
 
 #: Points of the map that are drawn.
 LARGEST_MAP = 2_500
@@ -28,11 +35,12 @@ _THUMBNAIL_SIDE = 144
 _TEXT_LENGTH = 280
 _NOTEBOOK_ROWS = 20
 
-# Ten colours that stay apart for most eyes; with more classes the shape of the points changes too.
+# Ten colours that stay apart for most eyes, then lighter and darker ones.
 _COLOURS = (
     "#4269d0", "#d9822b", "#2f9e6e", "#d64550", "#8a63c9", "#8f6b4a", "#d46bb0", "#5b6c7d", "#a3a02c", "#2ba6bf",
+    "#8ba4e6", "#efb783", "#82c9aa", "#ea949b", "#bba4e0", "#bfa58d", "#e7acd3", "#9da8b3", "#c9c77a", "#7fcbd8",
+    "#243f87", "#8c4f12", "#17603f", "#8a1f28", "#523585", "#574029", "#8a3170", "#333f4a", "#605e10", "#136272",
 )  # fmt: skip
-_SHAPES = ("circle", "square", "triangle")
 
 
 def write_gallery(labelling: Labelling, path: Path) -> None:
@@ -45,29 +53,31 @@ def write_gallery(labelling: Labelling, path: Path) -> None:
 def render_gallery(labelling: Labelling) -> str:
     """The page as text; names of files and classes and texts are escaped wherever they appear."""
     rows = labelling.rows
-    styles = {
-        name: {"colour": _COLOURS[place % len(_COLOURS)], "shape": _SHAPES[place // len(_COLOURS) % len(_SHAPES)]}
-        for place, name in enumerate(labelling.classes)
-    }
+    colours = {name: _COLOURS[place % len(_COLOURS)] for place, name in enumerate(labelling.classes)}
     foreign = [row for row in rows.tolist() if labelling.answers.foreign[row]]
-    counts = labelling.counts()
+    counts, close = labelling.counts(), labelling.close_calls()
     template = _environment().get_template("gallery.html")
     # The map is computed beside the thumbnails; both take seconds, mostly outside Python.
     with pillow_silenced(), ThreadPoolExecutor(1) as thread:
         points = thread.submit(embedding_map, labelling.X)
         return template.render(
             kind=labelling.collection.kind,
-            classes=[_describe_class(labelling, name, counts[name], styles[name]) for name in labelling.classes],
+            classes=[
+                _describe_class(labelling, place) | {"count": counts[name], "n_close": close[name]}
+                for place, name in enumerate(labelling.classes)
+            ],
+            many=len(labelling.classes) > MANY_CLASSES,
             largest=max(counts.values(), default=0) or 1,
             suggested=[_describe(labelling, row) for row in labelling.answers.suggested],
             foreign=_describe_group(labelling, foreign),
             rejected=labelling.rejected,
             problems=labelling.problems,
+            not_read=describe_unread(labelling.collection.not_read),
             n_items=len(rows),
             origin=_origin(labelling),
-            n_close=int(labelling.answers.close[rows].sum()),
-            points=_describe_map(labelling, points.result(), styles),
-            styles=styles,
+            n_close=sum(close.values()),
+            points=_describe_map(labelling, points.result(), colours),
+            colours=colours,
         )
 
 
@@ -99,30 +109,28 @@ def _environment() -> Environment:
     )
 
 
-def _describe_class(labelling: Labelling, name: str, count: int, style: dict[str, str]) -> dict[str, Any]:
-    place = labelling.classes.index(name)
-    best, foreign, given = labelling.answers.best, labelling.answers.foreign, labelling.answers.given
+def _describe_class(labelling: Labelling, place: int) -> dict[str, Any]:
+    """The items of a class: those the table counts for it, and examples that lie elsewhere."""
+    name, given = labelling.classes[place], labelling.answers.given
     examples = [row for row in range(len(given)) if given[row] == place]
-    found = [row for row in labelling.rows.tolist() if best[row] == place and given[row] < 0 and not foreign[row]]
+    found = [row for row in labelling.rows.tolist() if labelling.labels[row] == name and given[row] != place]
     return {
         "name": name,
         "anchor": f"class-{place}",
-        "style": style,
-        "count": count,
-        "n_close": sum(1 for row in found if labelling.answers.close[row]),
         "examples": [_describe(labelling, row) for row in examples[:12]],
         "n_examples": len(examples),
-        "found": _describe_group(labelling, found),
+        "found": _describe_group(labelling, found, len(labelling.classes)),
     }
 
 
-def _describe_group(labelling: Labelling, rows: Sequence[int]) -> dict[str, Any]:
-    """The items of a group from least to most certain, thinned out where there are too many."""
+def _describe_group(labelling: Labelling, rows: Sequence[int], n_groups: int = 1) -> dict[str, Any]:
+    """The items of one of ``n_groups`` groups from least to most certain, thinned out where there are too many."""
     ordered = sorted(rows, key=lambda row: labelling.probabilities[row])
     shown = ordered
-    if len(ordered) > LARGEST_GROUP:
-        half = LARGEST_GROUP // 2
-        spread = np.linspace(half, len(ordered) - 1, LARGEST_GROUP - half).astype(int)
+    largest = min(LARGEST_GROUP, max(_SMALLEST_GROUP, LARGEST_PAGE // n_groups))
+    if len(ordered) > largest:
+        half = largest // 2
+        spread = np.linspace(half, len(ordered) - 1, largest - half).astype(int)
         shown = ordered[:half] + [ordered[place] for place in spread]
     return {"n": len(ordered), "shown": [_describe(labelling, row) for row in shown]}
 
@@ -161,23 +169,28 @@ def thumbnail_uri(path: Path, side: int) -> str:
 
 
 def _describe_map(
-    labelling: Labelling, points: NDArray[np.float64], styles: dict[str, dict[str, str]]
+    labelling: Labelling, points: NDArray[np.float64], colours: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     suggested = set(labelling.answers.suggested)
     rows = np.arange(len(points))
     if len(rows) > LARGEST_MAP:
         rows = np.sort(np.random.default_rng(0).permutation(rows)[:LARGEST_MAP])
+    given, foreign, best = labelling.answers.given, labelling.answers.foreign, labelling.answers.best
     return [
         {
             "x": round(float(points[row, 0]), 4),
             "y": round(float(points[row, 1]), 4),
             "item": labelling.collection.items[row],
-            "name": labelling.classes[labelling.answers.best[row]],
-            "style": styles[labelling.classes[labelling.answers.best[row]]],
-            "given": bool(labelling.answers.given[row] >= 0),
-            "foreign": bool(labelling.answers.foreign[row]),
-            "suggested": row in suggested,
+            "name": labelling.classes[best[row]],
+            "colour": colours[labelling.classes[best[row]]],
+            "shape": "star"
+            if given[row] >= 0
+            else "diamond"
+            if row in suggested
+            else "ring"
+            if foreign[row]
+            else "dot",
         }
         # Examples and suggestions last, so that they lie on top.
-        for row in sorted(rows.tolist(), key=lambda row: (labelling.answers.given[row] >= 0, row in suggested))
+        for row in sorted(rows.tolist(), key=lambda row: (given[row] >= 0, row in suggested))
     ]
