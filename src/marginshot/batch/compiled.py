@@ -36,7 +36,7 @@ def _compile(module: ModuleType, *names: str) -> None:
 
 _compile(grams)
 _compile(mixture)
-_compile(platt, "fit_platt", "fit_logistic")
+_compile(platt, "fit_platt", "fit_logistic", "penalised_sums")
 _compile(shares, "evidence_of_counts", "enough_queries", "may_be_sparse", "shrink_shares")
 _compile(neighbours, "average_gram", "smooth_gram")
 _compile(graph, "measure_edges", "trust_by_labels", "graph_logits")
@@ -128,12 +128,18 @@ def fit_mixtures(
 
 
 @entry_point
-def fit_platt_batch(margins: Array, labels: Indices, slope: Array, intercept: Array) -> None:
-    """Write slope and intercept (T, N), fitted on the first n of ``margins`` (T, M, N) with ``labels`` (T, n)."""
+def fit_platt_batch(
+    margins: Array, labels: Indices, smoothed: bool, ridge: float, slope: Array, intercept: Array
+) -> None:
+    """Write slope and intercept (T, N), fitted on the first n of ``margins`` (T, M, N) with ``labels`` (T, n).
+
+    ``smoothed`` and ``ridge`` are those of `marginshot.model.platt.Regression`.
+    """
     n_support = labels.shape[1]
     weights = np.ones(n_support)
     for task in range(margins.shape[0]):
-        slope[task], intercept[task] = platt.fit_platt(margins[task, :n_support], labels[task], weights)
+        support = margins[task, :n_support]
+        slope[task], intercept[task] = platt.fit_platt(support, labels[task], weights, smoothed, ridge)
 
 
 @entry_point

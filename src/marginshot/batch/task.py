@@ -16,6 +16,7 @@ from marginshot.batch.inputs import ArrayTasks, TableTasks
 from marginshot.classifier.pipeline import NEIGHBOURS_OF_SHARES, Solution, Space, space_of_shares
 from marginshot.classifier.settings import Settings
 from marginshot.model.neighbours import neighbour_weight, neighbours_among, neighbours_in_task
+from marginshot.model.platt import PLATT, Regression
 from marginshot.model.shares import is_estimated
 from marginshot.solvers.continuation import stage_tolerances
 
@@ -102,9 +103,9 @@ class BatchTask:
         """Margins (T, M, N) of all rows, and the gradient norms (T, N, stages) at which the solver stopped."""
         self.margins, self.norms = follow_paths(self.grams, self.labels, class_offsets, self.settings)
 
-    def fit_platt(self) -> tuple[Array, Array]:
-        """Platt's slopes and intercepts (T, N) of the margins of the support."""
-        return fit_platt(self.margins, self.labels)
+    def fit_platt(self, regression: Regression) -> tuple[Array, Array]:
+        """Slopes and intercepts (T, N) of a regression of each class on the margins of the support."""
+        return fit_platt(self.margins, self.labels, regression)
 
     def query_scores(self, solution: Solution) -> Array:
         """Scores of the queries, (T, m, N)."""
@@ -189,12 +190,12 @@ def fit_mixtures(
     return BatchMixture(logits.transpose(0, 2, 1), found, within, trust)
 
 
-def fit_platt(margins: Array, labels: Labels) -> tuple[Array, Array]:
+def fit_platt(margins: Array, labels: Labels, regression: Regression) -> tuple[Array, Array]:
     """Slopes and intercepts (T, N), fitted on the support, first in ``margins`` (T, M, N)."""
     from marginshot.batch.compiled import fit_platt_batch  # imports numba
 
     slope, intercept = np.empty((2, len(margins), margins.shape[2]))
-    fit_platt_batch(margins, labels, slope, intercept)
+    fit_platt_batch(margins, labels, *regression, slope, intercept)
     return slope, intercept
 
 
@@ -284,7 +285,7 @@ def _load_solver(precision: Any) -> None:
 
     def solve() -> None:
         margins, _ = run_solver(np.eye(2, dtype=precision)[None], labels, np.zeros((1, 2)), Settings())
-        fit_platt(margins, labels)
+        fit_platt(margins, labels, PLATT)
 
     _load(f"the solver in {precision.__name__}", solve)
 

@@ -20,6 +20,7 @@ from marginshot.classifier.settings import Settings
 from marginshot.model.calibration import Combination
 from marginshot.model.mixture import FEW_CLASSES
 from marginshot.model.neighbours import neighbour_weight, neighbours_in_task
+from marginshot.model.platt import Regression
 from marginshot.model.shares import HEAD_START, HEAD_START_OF_OFFSETS, is_estimated, offsets
 
 Array = NDArray[np.float64]
@@ -81,8 +82,8 @@ class Task(Protocol):
     def follow_path(self, class_offsets: Array) -> None:
         """Fit the planes along the growing λ2, with these offsets (..., N) of f."""
 
-    def fit_platt(self) -> tuple[Array, Array]:
-        """Platt's slopes and intercepts, each (..., N), of the margins of the support."""
+    def fit_platt(self, regression: Regression) -> tuple[Array, Array]:
+        """Slopes and intercepts, each (..., N), of a regression of each class on the margins of the support."""
 
 
 @dataclass(frozen=True)

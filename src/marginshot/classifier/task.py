@@ -23,7 +23,7 @@ from marginshot.model.mixture import Mixture, believe, fit_mixture
 from marginshot.model.named_transforms import name_of
 from marginshot.model.neighbour_search import nearest_in_gram
 from marginshot.model.neighbours import NeighbourSmoothing, neighbour_weight, neighbours_in_task, smooth_gram
-from marginshot.model.platt import fit_platt
+from marginshot.model.platt import Regression, fit_platt
 from marginshot.model.primitives import centre_and_scale
 from marginshot.model.subsets import evenly, sample_rows
 from marginshot.model.transforms import CentreAndNormalise, differ_in_length, widened
@@ -148,9 +148,9 @@ class OneTask(ABC):
         )
         return mixture if np.all(heard) else believe(mixture, 0.0, mixture.shares)
 
-    def fit_platt(self) -> tuple[Array, Array]:
-        """Platt's slopes and intercepts (N,) of the margins of the support."""
-        return fit_platt(self.support_margins(), self.known.labels, self.problem.weights)
+    def fit_platt(self, regression: Regression) -> tuple[Array, Array]:
+        """Slopes and intercepts (N,) of a regression of each class on the margins of the support."""
+        return fit_platt(self.support_margins(), self.known.labels, self.problem.weights, *regression)
 
     def _gram_in(self, space: Space, labels: Indices) -> Array:
         """Inner products of the chosen rows, support first, among which a mixture is fitted."""

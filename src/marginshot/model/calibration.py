@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from marginshot.model.neighbours import shots_a_class
-from marginshot.model.platt import platt_probabilities
+from marginshot.model.platt import PLAIN, PLATT, Regression, platt_probabilities
 
 Array = NDArray[np.float64]
-#: Fits Platt's slopes and intercepts, each (..., N), on the support.
-FitPlatt = Callable[[], tuple[Array, Array]]
+#: Fits slopes and intercepts, each (..., N), of the margins of the support.
+FitPlatt = Callable[[Regression], tuple[Array, Array]]
 
 PLATT_WEIGHT = 2.0  # of Platt's log-odds beside the logits of the mixture. Flat: 1.3 to 3 within 0.05 points
 
@@ -92,10 +92,11 @@ class Platt(Calibration):
     """Scores are Platt's log-odds A f + B, whose σ are normalised over the classes."""
 
     name = "platt"
+    regression: ClassVar[Regression] = PLATT
 
     def combine(self, fit_platt: FitPlatt, n_support: int, n_classes: int, within: Array, omega: Array) -> Combination:
         """A and B of each class, fitted on the support."""
-        slope, intercept = fit_platt()
+        slope, intercept = fit_platt(self.regression)
         nothing = np.zeros(slope.shape[:-1])
         return Combination(slope, intercept, nothing, nothing)
 
@@ -108,16 +109,37 @@ class Platt(Calibration):
         return 0.5 * super().of_two(scores)
 
 
-class Softmax(Calibration):
+class Logistic(Platt):
+    """Scores are the log-odds of a logistic regression on targets 0 and 1, as the paper prints."""
+
+    name = "logistic"
+    regression = PLAIN
+
+
+class Unscaled(Calibration):
+    """Scores are the margins f themselves."""
+
+    name = "none"
+
+    def combine(self, fit_platt: FitPlatt, n_support: int, n_classes: int, within: Array, omega: Array) -> Combination:
+        """One slope for all classes."""
+        slope = np.full((*within.shape, n_classes), self.sharpness(n_classes))
+        nothing = np.zeros(within.shape)
+        return Combination(slope, np.zeros_like(slope), nothing, nothing)
+
+    def sharpness(self, n_classes: int) -> float:
+        """What margins are multiplied with."""
+        return 1.0
+
+
+class Softmax(Unscaled):
     """Scores are the logits log2(N) · f, in the order of the margins."""
 
     name = "softmax"
 
-    def combine(self, fit_platt: FitPlatt, n_support: int, n_classes: int, within: Array, omega: Array) -> Combination:
-        """One slope for all classes."""
-        slope = np.full((*within.shape, n_classes), np.log2(n_classes))
-        nothing = np.zeros(within.shape)
-        return Combination(slope, np.zeros_like(slope), nothing, nothing)
+    def sharpness(self, n_classes: int) -> float:
+        """log2(N)."""
+        return float(np.log2(n_classes))
 
 
 class MixtureCalibration(Calibration):
@@ -128,7 +150,7 @@ class MixtureCalibration(Calibration):
 
     def combine(self, fit_platt: FitPlatt, n_support: int, n_classes: int, within: Array, omega: Array) -> Combination:
         """Tempered by `temper_of`, and beside a graph by `temper_beside_graph`."""
-        slope, intercept = fit_platt()
+        slope, intercept = fit_platt(PLATT)
         of_graph = temper_beside_graph(n_support, n_classes, omega)
         temper = of_graph * temper_of(n_support, n_classes, within)
         weight = PLATT_WEIGHT * temper[..., None]
@@ -143,7 +165,7 @@ class GraphCalibration(MixtureCalibration):
 
 
 CALIBRATIONS: dict[str, Calibration] = {
-    kind.name: kind for kind in (Platt(), Softmax(), MixtureCalibration(), GraphCalibration())
+    kind.name: kind for kind in (Platt(), Logistic(), Unscaled(), Softmax(), MixtureCalibration(), GraphCalibration())
 }
 
 

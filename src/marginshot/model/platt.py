@@ -5,6 +5,8 @@ Plain Python and NumPy on one task, which numba compiles too: `marginshot.batch.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit, softmax
@@ -18,10 +20,30 @@ TOL = 1e-9
 MAX_HALVINGS = 20  # of a step after which the deviance went up
 
 
-def fit_platt(margins: Array, labels: NDArray[np.int64], weights: Array) -> tuple[Array, Array]:
-    """Slope A and intercept B, each (N,), of p_c = σ(A_c f_c + B_c), fitted on the support.
+class Regression(NamedTuple):
+    """What keeps the regression finite where the support is separable, as it nearly always is.
 
-    Platt's smoothed targets, (n₊+1)/(n₊+2) and 1/(n₋+2), keep a separable one-shot support finite.
+    Attributes
+    ----------
+    smoothed : bool
+        Platt's targets (n₊+1)/(n₊+2) and 1/(n₋+2) instead of 1 and 0.
+    ridge : float
+        Weight of ½ A² beside the deviance.
+    """
+
+    smoothed: bool
+    ridge: float
+
+
+PLATT = Regression(smoothed=True, ridge=0.0)
+#: Targets 0 and 1, as the paper prints, with the ridge that scikit-learn's `LogisticRegression` has by default (C = 1).
+PLAIN = Regression(smoothed=False, ridge=1.0)
+
+
+def fit_platt(
+    margins: Array, labels: NDArray[np.int64], weights: Array, smoothed: bool, ridge: float
+) -> tuple[Array, Array]:
+    """Slope A and intercept B, each (N,), of p_c = σ(A_c f_c + B_c), fitted on the support.
 
     Parameters
     ----------
@@ -31,6 +53,8 @@ def fit_platt(margins: Array, labels: NDArray[np.int64], weights: Array) -> tupl
         Classes of the support, 0 … N − 1.
     weights : ndarray of shape (n,)
         What each labelled row counts for.
+    smoothed, ridge
+        Of `Regression`.
     """
     n, n_classes = margins.shape
     slope, intercept = np.empty(n_classes), np.empty(n_classes)
@@ -41,20 +65,23 @@ def fit_platt(margins: Array, labels: NDArray[np.int64], weights: Array) -> tupl
             positive += weights[i] if labels[i] == c else 0.0
             centre += margins[i, c] / n
         negative = weights.sum() - positive
+        high, low = 1.0, 0.0
+        if smoothed:
+            high, low = (positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0)
         for i in range(n):
             # Centred margins uncouple slope and intercept, which keeps Newton's steps sane.
             x[i] = margins[i, c] - centre
-            targets[i] = (positive + 1.0) / (positive + 2.0) if labels[i] == c else 1.0 / (negative + 2.0)
-        slope[c], intercept[c] = fit_logistic(x, targets, weights)
+            targets[i] = high if labels[i] == c else low
+        slope[c], intercept[c] = fit_logistic(x, targets, weights, ridge)
         intercept[c] -= slope[c] * centre
     return slope, intercept
 
 
-def fit_logistic(x: Array, targets: Array, weights: Array) -> tuple[float, float]:
+def fit_logistic(x: Array, targets: Array, weights: Array, ridge: float) -> tuple[float, float]:
     """Slope and intercept of a logistic regression of ``targets`` (n,) on ``x`` (n,), by damped Newton steps."""
     mean = np.dot(weights, targets) / weights.sum()
     slope, intercept = 0.0, np.log(mean / (1.0 - mean))
-    sums = logistic_sums(x, targets, weights, slope, intercept)
+    sums = penalised_sums(x, targets, weights, slope, intercept, ridge)
     for _ in range(MAX_ITER):
         value, g_slope, g_intercept, h_ss, h_si, h_ii = sums
         if max(abs(g_slope), abs(g_intercept)) <= TOL:
@@ -65,12 +92,21 @@ def fit_logistic(x: Array, targets: Array, weights: Array) -> tuple[float, float
         d_intercept = (h_si * g_slope - h_ss * g_intercept) / determinant
         step = 1.0
         for _ in range(MAX_HALVINGS):
-            sums = logistic_sums(x, targets, weights, slope + step * d_slope, intercept + step * d_intercept)
+            sums = penalised_sums(x, targets, weights, slope + step * d_slope, intercept + step * d_intercept, ridge)
             if sums[0] <= value + 1e-12:
                 break
             step *= 0.5
         slope, intercept = slope + step * d_slope, intercept + step * d_intercept
     return slope, intercept
+
+
+def penalised_sums(
+    x: Array, targets: Array, weights: Array, slope: float, intercept: float, ridge: float
+) -> tuple[float, float, float, float, float, float]:
+    """`logistic_sums` with the penalty ½ ``ridge`` slope²."""
+    value, g_slope, g_intercept, h_ss, h_si, h_ii = logistic_sums(x, targets, weights, slope, intercept)
+    value += 0.5 * ridge * slope * slope
+    return value, g_slope + ridge * slope, g_intercept, h_ss + ridge, h_si, h_ii
 
 
 def platt_probabilities(log_odds: Array) -> Array:
