@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 import marginshot
 from marginshot import PRESETS, TransductiveMaxMarginClassifier, platt_probabilities
 from marginshot.model.calibration import CALIBRATIONS
-from reference.scipy_fs_tmmc import label_queries
+from reference.scipy_fs_tmmc import label_as_printed, label_queries
 from tasks_for_tests import blobs, from_bank
 
 
@@ -44,10 +44,11 @@ def test_labels_easy_tasks():
     assert_array_equal(solve_tasks(support, labels, query).argmax(axis=2), truth)
 
 
-def test_agrees_with_the_slow_reference_end_to_end():
+@pytest.mark.parametrize(("preset", "reference"), [("paper", label_queries), ("printed", label_as_printed)])
+def test_agrees_with_the_slow_reference_end_to_end(preset, reference):
     support, labels, query, _ = blobs(np.random.default_rng(1), n_tasks=8, spread=1.5)
-    ours = solve_tasks(support, labels, query).argmax(axis=2)
-    expected = [label_queries(s, label, q, 3) for s, label, q in zip(support, labels, query, strict=True)]
+    ours = solve_tasks(support, labels, query, preset=preset).argmax(axis=2)
+    expected = [reference(s, label, q, 3) for s, label, q in zip(support, labels, query, strict=True)]
     assert np.mean(ours == np.array(expected)) >= 0.97
 
 
@@ -66,6 +67,8 @@ PARAMETERS = [
     {"feature_transform": None},
     {"feature_transform": StandardScaler()},
     {"prior": "estimate"},
+    {"calibration": "logistic"},
+    {"calibration": "none"},
     {"n_neighbors": 4},
     {"n_neighbors": 4, "kernel": "rbf"},
     {"n_neighbors": 4, "kernel": "rbf", "calibration": "graph"},

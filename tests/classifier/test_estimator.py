@@ -298,7 +298,7 @@ def test_estimated_prior_wins_on_unbalanced_rows():
     assert np.mean(accuracy["estimate"]) > np.mean(accuracy["uniform"]) + 0.05
 
 
-@pytest.mark.parametrize("calibration", ["platt", "softmax", "mixture", "graph"])
+@pytest.mark.parametrize("calibration", ["platt", "logistic", "none", "softmax", "mixture", "graph"])
 def test_binary_decision_function_is_one_column(calibration):
     X, y, truth = digits()
     two = truth < 2

@@ -33,6 +33,7 @@ OF_LONG_ROWS = 1.0
 OPTIONS: dict[str, dict[str, Any]] = {
     "paper": {},
     "auto": {"preset": "auto"},
+    "printed": {"preset": "printed"},
     "rbf": {"kernel": "rbf"},
     "rbf_width": {"kernel": "rbf", "gamma": 0.5},
     "poly": {"kernel": "poly"},
@@ -47,6 +48,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "prior_array": {"prior": ODD_SHARES},
     "prior_none": {"prior": None},
     "softmax": {"calibration": "softmax"},
+    "logistic": {"calibration": "logistic"},
+    "none": {"calibration": "none"},
     "mixture": {"calibration": "mixture"},
     "graph": {"calibration": "graph", "n_neighbors": 8},
     "neighbours": {"n_neighbors": 8},

@@ -16,6 +16,7 @@ EXPECTED = {
     "fs-tmmc",
     "fs-tmmc-auto",
     "fs-tmmc-estimate",
+    "fs-tmmc-printed",
     "ilpc",
     "label-propagation",
     "laplacianshot",

@@ -88,8 +88,22 @@ def platt_probabilities(scores, labels, n_way):
     return probabilities
 
 
+def logistic_probabilities(scores, labels, n_way):
+    """p (M, N) of a logistic regression of 0 and 1 on the scores of the support, as scikit-learn fits it by default."""
+    n = len(labels)
+    models = [LogisticRegression(tol=1e-10, max_iter=10_000).fit(scores[:n, [c]], labels == c) for c in range(n_way)]
+    return np.stack([models[c].predict_proba(scores[:, [c]])[:, 1] for c in range(n_way)], axis=1)
+
+
 def label_queries(support, labels, query, n_way):
-    """From features to labels (m,), end to end."""
+    """From features to labels (m,), end to end, with the offset and Platt's smoothed targets."""
     rows = centred_unit_rows(support, query)
     scores, _ = solve(rows @ rows.T, labels, n_way)
     return platt_probabilities(scores, labels, n_way)[len(labels) :].argmax(axis=1)
+
+
+def label_as_printed(support, labels, query, n_way):
+    """From features to labels (m,), end to end, word for word: no offset, targets 0 and 1."""
+    rows = centred_unit_rows(support, query)
+    scores, _ = solve(rows @ rows.T, labels, n_way, offset=0.0)
+    return logistic_probabilities(scores, labels, n_way)[len(labels) :].argmax(axis=1)

@@ -87,8 +87,9 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
     n_neighbors : int, default=0
         Average each row with this many nearest neighbours before the planes are fitted, with fewer or none where rows
         are few; see `marginshot.model.neighbours`.
-    calibration : {"platt", "softmax", "mixture", "graph"}, default="platt"
-        How margins become probabilities: Platt scaling on the labelled rows; a softmax of log2(n_classes) · f; jointly
+    calibration : {"platt", "logistic", "none", "softmax", "mixture", "graph"}, default="platt"
+        How margins become probabilities: Platt scaling on the labelled rows, with Platt's smoothed targets or as a
+        logistic regression on 0 and 1; a softmax of f, or of log2(n_classes) · f, in the order of the margins; jointly
         with a mixture of class clusters; or with this and labels spread over the graph of neighbours. See
         `marginshot.model.calibration`, and `marginshot.model.graph` for the last, which needs ``n_neighbors``.
     feature_transform : {"cl2n", "power", "discriminant", None} or transformer, default="cl2n"
@@ -361,7 +362,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
 
     @classmethod
     def from_preset(cls, preset: PresetOption, **parameters: Any) -> Self:
-        """An unfitted classifier with the parameters of a preset, "paper" or "auto", and any others given here.
+        """An unfitted classifier with the parameters of a preset, one of `PRESETS`, and any others given here.
 
         Examples
         --------

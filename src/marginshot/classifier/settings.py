@@ -18,15 +18,17 @@ from marginshot.model.shares import QUERIES_A_CLASS, is_estimated
 
 KernelOption = Literal["linear", "rbf", "poly", "precomputed"] | Callable[..., Any]
 PriorOption = Literal["uniform", "estimate"] | ArrayLike | None
-CalibrationOption = Literal["platt", "softmax", "mixture", "graph"]
+CalibrationOption = Literal["platt", "logistic", "none", "softmax", "mixture", "graph"]
 Lambda2Option = Sequence[float] | Literal["auto"]
-PresetOption = Literal["paper", "auto"]
+PresetOption = Literal["printed", "paper", "auto"]
 
 PAPER_LAMBDA2 = (0.0, 1e-5, 1e-3, 0.1, 1.0)
 
-#: "paper" is the method as printed, with the offset; "auto" adds what makes it hold for unbalanced and many classes.
+#: "printed" is the paper word for word; "paper" has the offset and Platt's smoothed targets; "auto" adds what makes it
+#: hold for unbalanced and many classes. docs/departures.md lists what each difference is worth.
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
+        "printed": MappingProxyType({"prior": None, "calibration": "logistic", "tol": 1e-4}),
         "paper": MappingProxyType({}),
         "auto": MappingProxyType(
             {

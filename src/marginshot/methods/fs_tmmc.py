@@ -24,7 +24,7 @@ class FSTMMC:
     """Maximum margin, with the planes pushed out of dense regions of the queries. Transductive.
 
     Pan, Xu, Guo and Guo, "A Transductive Maximum Margin Classifier for Few-Shot Learning", 2021.
-    Adds to the printed equations the offset 2π − 1; ``prior=None`` leaves it out.
+    Adds to the printed equations the offset 2π − 1 and Platt's smoothed targets; `FSTMMCPrinted` leaves them out.
 
     Parameters
     ----------
@@ -67,6 +67,22 @@ class FSTMMC:
     def probabilities(self, scores: Array) -> Array:
         """Probabilities of the calibration, (T, n_query, n_way)."""
         return CALIBRATIONS[self.calibration].probabilities(scores)
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class FSTMMCPrinted(FSTMMC):
+    """FS-TMMC word for word: no offset, logistic regression on targets 0 and 1. Transductive.
+
+    The paper leaves open what keeps that regression finite on separable examples: here scikit-learn's default ridge.
+    """
+
+    name: ClassVar[str] = "fs-tmmc-printed"
+    title: ClassVar[str] = "FS-TMMC, as printed"
+
+    prior: Any = PRESETS["printed"]["prior"]
+    calibration: str = PRESETS["printed"]["calibration"]
+    tol: float = PRESETS["printed"]["tol"]
 
 
 @register
