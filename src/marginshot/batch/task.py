@@ -29,12 +29,13 @@ _LEAST_SINGLE_NORM = 1e-5  # gradient norm that single precision still resolves,
 
 @dataclass(frozen=True)
 class BatchMixture:
-    """Mixtures of some tasks: logits (T, M, N) at all rows, shares (T, N), variance within (T,), trust (T,)."""
+    """Mixtures of some tasks: logits (T, M, N) at all rows, shares (T, N), and the rest of a `Mixture`, each (T,)."""
 
     logits: Array
     shares: Array
     within: Array
     trust: Array
+    temperature: Array
 
 
 class BatchTask:
@@ -106,6 +107,10 @@ class BatchTask:
     def fit_platt(self, regression: Regression) -> tuple[Array, Array]:
         """Slopes and intercepts (T, N) of a regression of each class on the margins of the support."""
         return fit_platt(self.margins, self.labels, regression)
+
+    def query_margins(self) -> Array:
+        """f (T, m, N) of the queries."""
+        return self.margins[:, self.n_support :]
 
     def query_scores(self, solution: Solution) -> Array:
         """Scores of the queries, (T, m, N)."""
@@ -184,10 +189,12 @@ def fit_mixtures(
     n_tasks, n_rows, n_classes = len(grams), grams.shape[1], hints.shape[1]
     given = np.full((n_tasks, n_classes), 1.0 / n_classes) if shares is None else np.ascontiguousarray(shares)
     logits, found = np.empty((n_tasks, n_classes, n_rows)), np.empty((n_tasks, n_classes))
-    within, trust = np.empty(n_tasks), np.empty(n_tasks)
-    compiled.fit_mixtures(grams, labels, hints, given, shares is None, head_start, logits, found, within, trust)
-    logits *= np.broadcast_to(heard, n_tasks)[:, None, None]
-    return BatchMixture(logits.transpose(0, 2, 1), found, within, trust)
+    within, trust, temperature = np.empty((3, n_tasks))
+    written = (logits, found, within, trust, temperature)
+    compiled.fit_mixtures(grams, labels, hints, given, shares is None, head_start, *written)
+    heard = np.broadcast_to(heard, n_tasks)
+    logits *= heard[:, None, None]
+    return BatchMixture(logits.transpose(0, 2, 1), found, within, heard * trust, temperature)
 
 
 def fit_platt(margins: Array, labels: Labels, regression: Regression) -> tuple[Array, Array]:

@@ -119,6 +119,12 @@ class LargeTask(OneTask):
         parts = [self.planes_map(strip) @ self.path.coef for _, strip in strips(self.support.X)]
         return np.concatenate([np.zeros((0, self.n_classes)), *parts]) + self.class_offsets
 
+    def query_margins(self) -> Array:
+        """Of the planes, at some thousand queries."""
+        queries = np.setdiff1d(np.arange(self.n_rows), self.known.index, assume_unique=True)
+        rows = self.planes_table.take(queries[evenly(len(queries), LEAST_ROWS)])
+        return np.asarray(self.planes_map(rows) @ self.path.coef + self.class_offsets)
+
     def predictor(self, solution: Solution) -> Predictor:
         """Planes; those of an approximated kernel become an expansion over the landmarks."""
         mixture = None

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot.classifier.settings import Settings
-from marginshot.model.calibration import Combination
+from marginshot.model.calibration import Combination, Evidence
 from marginshot.model.mixture import FEW_CLASSES
 from marginshot.model.neighbours import neighbour_weight, neighbours_in_task
 from marginshot.model.platt import Regression
@@ -44,7 +44,7 @@ class Space(Enum):
 
 
 class FittedMixture(Protocol):
-    """What `solve` reads of a mixture: shares (..., N), variance within classes (...), trust (...)."""
+    """What `solve` reads of a mixture: shares (..., N); variance within classes, trust and temperature, each (...)."""
 
     @property
     def shares(self) -> Array: ...  # noqa: D102
@@ -52,6 +52,8 @@ class FittedMixture(Protocol):
     def within(self) -> Array | float: ...  # noqa: D102
     @property
     def trust(self) -> Array | float: ...  # noqa: D102
+    @property
+    def temperature(self) -> Array | float: ...  # noqa: D102
 
 
 class Task(Protocol):
@@ -84,6 +86,9 @@ class Task(Protocol):
 
     def fit_platt(self, regression: Regression) -> tuple[Array, Array]:
         """Slopes and intercepts, each (..., N), of a regression of each class on the margins of the support."""
+
+    def query_margins(self) -> Array:
+        """f (..., m, N) of the queries, or of some of them."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +126,11 @@ def solve(task: Task, settings: Settings, shares: Array) -> Solution:
     class_offsets = offsets(settings.prior, shares)
     task.follow_path(class_offsets)
     answering = mixture if settings.answers.answers_jointly else None
-    within = nothing + 1.0 if answering is None else np.asarray(answering.within)
-    combination = settings.answers.combine(task.fit_platt, n_support, n_classes, within, np.asarray(omega))
+    within, trust, temperature = nothing + 1.0, nothing, nothing + 1.0
+    if answering is not None:
+        within, trust, temperature = map(np.asarray, (answering.within, answering.trust, answering.temperature))
+    evidence = Evidence(n_support, n_classes, within, trust, temperature, np.asarray(omega))
+    combination = settings.answers.combine(task, evidence)
     return Solution(shares, class_offsets, answering, combination)
 
 

@@ -73,6 +73,10 @@ class SmallTask(OneTask):
         """Of the solver."""
         return self.path.scores[: self.n_support]
 
+    def query_margins(self) -> Array:
+        """Of the solver."""
+        return self.path.scores[self.n_support :]
+
     def alphas(self) -> Array:
         """α of each class over the rows of the table, (N, M)."""
         alphas = np.empty((self.n_classes, self.n_rows))

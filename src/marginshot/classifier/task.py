@@ -176,6 +176,10 @@ class OneTask(ABC):
         """f (n, N) of the labelled rows."""
 
     @abstractmethod
+    def query_margins(self) -> Array:
+        """f (m, N) of the queries, or of some of them."""
+
+    @abstractmethod
     def predictor(self, solution: Solution) -> Predictor:
         """What `predict` needs."""
 

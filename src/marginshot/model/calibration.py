@@ -8,9 +8,8 @@ nothing more: their constants were chosen on validation features. A new calibrat
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +19,44 @@ from marginshot.model.neighbours import shots_a_class
 from marginshot.model.platt import PLAIN, PLATT, Regression, platt_probabilities
 
 Array = NDArray[np.float64]
-#: Fits slopes and intercepts, each (..., N), of the margins of the support.
-FitPlatt = Callable[[Regression], tuple[Array, Array]]
 
 PLATT_WEIGHT = 2.0  # of Platt's log-odds beside the logits of the mixture. Flat: 1.3 to 3 within 0.05 points
+# Of scores beside `Evidence.temperature` and the variance within classes. Chosen with the constants of
+# `marginshot.model.temperature`; not flat: 0.22 and 0.5 cost 1.0 and 0.4 points of expected calibration error.
+SHARPNESS, OF_TEMPERATURE = 0.26, 0.6
+# Standard deviation over the classes that Platt's log-odds of queries have where no mixture speaks. Flat: 1.5 to 2.
+SPREAD_OF_LOG_ODDS, LEAST_SPREAD = 1.7, 0.1
+
+
+class Margins(Protocol):
+    """What a calibration asks of a task whose planes are fitted."""
+
+    def fit_platt(self, regression: Regression) -> tuple[Array, Array]:
+        """Slopes and intercepts, each (..., N), of a regression of each class on the margins of the support."""
+
+    def query_margins(self) -> Array:
+        """f (..., m, N) of the queries, or of some of them."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a task shows without the labels of its queries.
+
+    Attributes
+    ----------
+    n_support, n_classes : int
+    within, trust, temperature : ndarray of shape (...)
+        Of the mixture: the share of variance within classes, 0 where it is silent, and how sharp it may be.
+    omega : ndarray of shape (...)
+        Weight of the graph.
+    """
+
+    n_support: int
+    n_classes: int
+    within: Array
+    trust: Array
+    temperature: Array
+    omega: Array
 
 
 @dataclass(frozen=True)
@@ -72,11 +105,8 @@ class Calibration(ABC):
     uses_graph: ClassVar[bool] = False
 
     @abstractmethod
-    def combine(self, fit_platt: FitPlatt, n_support: int, n_classes: int, within: Array, omega: Array) -> Combination:
-        """The combination for tasks of these sizes.
-
-        ``within`` (...) is the mixture's share of variance within classes, ``omega`` (...) the weight of the graph.
-        """
+    def combine(self, task: Margins, evidence: Evidence) -> Combination:
+        """The combination for a task, or for a batch of tasks, that shows this evidence."""
 
     def probabilities(self, scores: Array) -> Array:
         """Probabilities (..., N) of scores (..., N)."""
@@ -94,9 +124,9 @@ class Platt(Calibration):
     name = "platt"
     regression: ClassVar[Regression] = PLATT
 
-    def combine(self, fit_platt: FitPlatt, n_support: int, n_classes: int, within: Array, omega: Array) -> Combination:
+    def combine(self, task: Margins, evidence: Evidence) -> Combination:
         """A and B of each class, fitted on the support."""
-        slope, intercept = fit_platt(self.regression)
+        slope, intercept = task.fit_platt(self.regression)
         nothing = np.zeros(slope.shape[:-1])
         return Combination(slope, intercept, nothing, nothing)
 
@@ -121,10 +151,10 @@ class Unscaled(Calibration):
 
     name = "none"
 
-    def combine(self, fit_platt: FitPlatt, n_support: int, n_classes: int, within: Array, omega: Array) -> Combination:
+    def combine(self, task: Margins, evidence: Evidence) -> Combination:
         """One slope for all classes."""
-        slope = np.full((*within.shape, n_classes), self.sharpness(n_classes))
-        nothing = np.zeros(within.shape)
+        n_classes, nothing = evidence.n_classes, np.zeros(evidence.within.shape)
+        slope = np.full((*nothing.shape, n_classes), self.sharpness(n_classes))
         return Combination(slope, np.zeros_like(slope), nothing, nothing)
 
     def sharpness(self, n_classes: int) -> float:
@@ -143,18 +173,24 @@ class Softmax(Unscaled):
 
 
 class MixtureCalibration(Calibration):
-    """Scores are logits τ (g + 2 · Platt's log-odds): the mixture's posterior times the square of Platt's odds."""
+    """Scores are logits σ (g + 2 · Platt's log-odds): the mixture's posterior times the square of Platt's odds."""
 
     name = "mixture"
     answers_jointly = True
 
-    def combine(self, fit_platt: FitPlatt, n_support: int, n_classes: int, within: Array, omega: Array) -> Combination:
-        """Tempered by `temper_of`, and beside a graph by `temper_beside_graph`."""
-        slope, intercept = fit_platt(PLATT)
-        of_graph = temper_beside_graph(n_support, n_classes, omega)
-        temper = of_graph * temper_of(n_support, n_classes, within)
-        weight = PLATT_WEIGHT * temper[..., None]
-        return Combination(weight * slope, weight * intercept, temper, of_graph)
+    def combine(self, task: Margins, evidence: Evidence) -> Combination:
+        """Sharpened by `sharpness_of`; the graph counts for 1/τ of the rest, with τ of `temper_of`."""
+        slope, intercept = task.fit_platt(PLATT)
+        shape = evidence.n_support, evidence.n_classes
+        sharpness = sharpness_of(evidence.temperature, evidence.within) * temper_beside_graph(*shape, evidence.omega)
+        silent = evidence.trust == 0.0
+        if np.any(silent):
+            of_margins = Combination(slope, intercept, 0.0 * evidence.within, 0.0 * evidence.within)
+            log_odds = of_margins.scores(task.query_margins(), 0.0, 0.0)
+            sharpness = np.where(silent, sharpness_of_planes(log_odds) / PLATT_WEIGHT, sharpness)
+        weight = PLATT_WEIGHT * sharpness[..., None]
+        of_graph = sharpness / temper_of(*shape, evidence.within)
+        return Combination(weight * slope, weight * intercept, sharpness, of_graph)
 
 
 class GraphCalibration(MixtureCalibration):
@@ -169,12 +205,41 @@ CALIBRATIONS: dict[str, Calibration] = {
 }
 
 
-def temper_of(n_support: int, n_classes: int, within: Array) -> Array:
-    """τ (...) = 0.2 shots^0.15 / N^0.2 / sqrt(within), at most 1.
+def sharpness_of(temperature: Array, within: Array) -> Array:
+    """σ (...) = 0.26 T^0.6 / sqrt(within): what planes and mixture say is as sharp as labelled rows bear out.
 
-    Rows of a class are not independent draws from a ball, so both parts are overconfident. They are less so with more
-    examples, and where clusters are far apart (``within`` (...) is small). The constants hardly move accuracy; they
-    were chosen for calibration on validation features. 0.13 and 0.3 instead of 0.2 cost 3.0 and 1.7 points of it.
+    Both parts are overconfident, and repeat each other. T (...) says by how much, and clusters that are far apart
+    (``within`` (...) is small) bear more.
+
+    Examples
+    --------
+    >>> sharpness_of(np.array([1.0, 0.2]), np.array(0.5)).round(2)
+    array([0.37, 0.14])
+    """
+    return np.asarray(SHARPNESS * temperature**OF_TEMPERATURE / np.sqrt(within))
+
+
+def sharpness_of_planes(log_odds: Array) -> Array:
+    """Sharpness (...) of Platt's ``log_odds`` (..., m, N) of queries where nothing else speaks.
+
+    Planes pass their few labelled rows at a margin of one whatever lies between, so Platt's slope means little. The
+    spread of the queries' log-odds tells what they are compared with; without queries nothing is changed.
+
+    Examples
+    --------
+    >>> sharpness_of_planes(np.array([[0.4, -0.4], [-0.2, 0.2]])).round(2)
+    np.float64(5.67)
+    """
+    if not log_odds.shape[-2]:
+        return np.ones(log_odds.shape[:-2])
+    spread = log_odds.std(axis=-1).mean(axis=-1)
+    return np.asarray(SPREAD_OF_LOG_ODDS / np.maximum(spread, LEAST_SPREAD))
+
+
+def temper_of(n_support: int, n_classes: int, within: Array) -> Array:
+    """τ (...) = 0.2 shots^0.15 / N^0.2 / sqrt(within), at most 1: what planes and mixture count for beside the graph.
+
+    The constants hardly move accuracy.
 
     Examples
     --------

@@ -61,6 +61,7 @@ from marginshot.model.shares import (
     may_be_sparse,
     shrink_shares,
 )
+from marginshot.model.temperature import temperature_by_labels
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -103,6 +104,8 @@ class Mixture(NamedTuple):
         Share of the rows' variance that lies within the classes: small where clusters are far apart.
     trust : float
         How far labelled rows confirm the mixture, 0 to 1. `believe` applies it.
+    temperature : float
+        How sharp the logits may be, by labelled rows left out of their centres.
     evidence : float
         Log-probability of the rows, up to that of the counts and a constant.
     clustered : bool
@@ -115,6 +118,7 @@ class Mixture(NamedTuple):
     shares: Array
     within: float
     trust: float
+    temperature: float
     evidence: float
     clustered: bool
 
@@ -236,6 +240,7 @@ def believe(mixture: Mixture, trust: float, shares: Array) -> Mixture:
         shares,
         mixture.within,
         trust,
+        mixture.temperature,
         mixture.evidence,
         mixture.clustered,
     )
@@ -318,6 +323,7 @@ def alternate(
         sum_rows(responsibilities) / n_query if n_query else np.full(n_classes, 1.0 / n_classes),
         within,
         trust_by_labels(of_support, support, beta),
+        temperature_by_labels(-beta * of_support, support.labels, support.several.sum(axis=0), len(gram)),
         evidence,
         are_clustered(left_out, geometry, support),
     )
