@@ -352,7 +352,7 @@ def test_a_file_that_is_no_model(workplace, run):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("kind", '{"format": "marginshot-labeller-1"}', "('kind' is missing)"),
+        ("kind", '{"format": "marginshot-labeller-2"}', "('kind' is missing)"),
         ("list", "[]", "its format is None"),
         ("method", "", "compression method"),
     ],

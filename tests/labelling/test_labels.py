@@ -15,6 +15,7 @@ from marginshot.labelling import label_embeddings, label_texts, load_model, reje
 from marginshot.labelling.embedding_map import embedding_map
 from marginshot.labelling.exports import Export, export_paths, write_export
 from marginshot.labelling.rejection import fit_rejection
+from marginshot.labelling.sketch import EmbeddingView
 from marginshot.labelling.suggestions import suggest_rows
 from marginshot.model import neighbour_search
 
@@ -81,7 +82,7 @@ def test_the_share_lost_is_about_the_share_asked_for(lose):
         y = np.repeat(np.arange(5), 60)
         X = rng.normal(size=(5, 30))[y] + rng.normal(size=(300, 30))
         given = np.where(np.arange(300) % 60 < 5, y, -1)
-        rule, foreign = fit_rejection(X, given, 5, lose)
+        rule, foreign = fit_rejection(EmbeddingView(X), given, lose)
         lost.append((foreign[given < 0].mean(), rule.foreign(X)[given < 0].mean()))
     within, later = np.mean(lost, axis=0)
     assert lose / 3 < later < 1.3 * lose
@@ -91,7 +92,7 @@ def test_the_share_lost_is_about_the_share_asked_for(lose):
 def test_one_example_a_class_takes_the_least_alike_share(blobs):
     X, y, _ = blobs
     given = np.where(np.arange(100) % 25 == 0, y, -1)
-    _, foreign = fit_rejection(X, given, 4, 0.1)
+    _, foreign = fit_rejection(EmbeddingView(X), given, 0.1)
     assert foreign[given < 0].sum() == pytest.approx(0.1 * 96, abs=1)
 
 
@@ -118,7 +119,7 @@ def test_suggestions_spread_over_the_doubtful_groups():
     probabilities[group == 1] = [0.7, 0.3]
     given = np.full(80, -1)
     given[[0, 20, 40, 60]] = [0, 1, 0, 1]
-    rows = suggest_rows(X, probabilities, given, 3)
+    rows = suggest_rows(EmbeddingView(X), probabilities, given, 3)
     # One from each doubtful group, none from the certain one; the least doubtful of the three comes last.
     assert sorted(group[rows].tolist()) == [0, 1, 2]
     assert group[rows[-1]] == 1
@@ -133,13 +134,13 @@ def test_half_of_the_first_suggestions_are_typical_of_groups_without_a_label():
     given[[0, 79]] = [0, 1]
     # The classifier is sure of everything but the labelled group 0; it knows nothing of groups 1 and 2.
     probabilities = np.where(group[:, None] == 0, [0.5, 0.5], [0.0, 1.0])
-    typical, doubtful = suggest_rows(X, probabilities, given, 2)
+    typical, doubtful = suggest_rows(EmbeddingView(X), probabilities, given, 2)
     assert group[[typical, doubtful]].tolist() == [1, 0]
     assert typical != 35
 
 
 def test_suggestions_among_copies_of_one_item():
-    rows = suggest_rows(np.ones((6, 3)), np.full((6, 2), 0.5), np.full(6, -1), 4)
+    rows = suggest_rows(EmbeddingView(np.ones((6, 3))), np.full((6, 2), 0.5), np.full(6, -1), 4)
     assert len(set(rows.tolist())) == 4
 
 

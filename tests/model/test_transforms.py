@@ -9,6 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 from marginshot import CentreAndNormalise, DiscriminantTransform, TransductiveMaxMarginClassifier
 from marginshot.evaluation.whitening import WithinClassWhitening
+from marginshot.labelling.sketch import EmbeddingView
 from marginshot.labelling.suggestions import suggest_rows
 from marginshot.model.transforms import centre_and_normalize, l2_normalize, power_transform
 
@@ -138,7 +139,7 @@ def test_data_frames_asked_of_transformers_stay_out_of_the_classifier(preset):
 
     def answers():
         clf = TransductiveMaxMarginClassifier.from_preset(preset).fit(X, y)
-        picks = suggest_rows(X, clf.label_distributions_, y, 4)
+        picks = suggest_rows(EmbeddingView(X), clf.label_distributions_, y, 4)
         return clf.label_distributions_, clf.predict_proba(X + 0.1), picks
 
     plain = answers()

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from marginshot.classifier.estimator import TransductiveMaxMarginClassifier
 from marginshot.labelling.names import Names, with_names
 from marginshot.labelling.rejection import Rejection, fit_rejection
+from marginshot.labelling.sketch import EmbeddingView
+from marginshot.labelling.state import NONE
 from marginshot.labelling.suggestions import suggest_rows
 from marginshot.model.neighbour_search import INSTALL, search_is_fast
 from marginshot.model.transforms import differ_in_length
@@ -116,8 +118,9 @@ def label_rows(
     settings: LabelSettings,
     names: Names | None = None,
 ) -> tuple[Answers, TransductiveMaxMarginClassifier, Rejection]:
-    """Label all rows of ``X`` (n_rows, n_features) from the ``given`` class indices (n_rows,), -1 where unknown.
+    """Label all rows of ``X`` (n_rows, n_features) from the ``given`` class indices (n_rows,).
 
+    -1 stands for unknown, -2 for none of the classes.
     The ``names`` of classes are examples beside these; a class without any other needs one.
     """
     rows, known, weights = (X, given, None) if names is None else with_names(X, given, names)
@@ -131,18 +134,27 @@ def label_rows(
         )
     words = np.array(classes, dtype=object)
     classifier.fit(rows, np.where(known >= 0, words[known], ""), sample_weight=weights)
+    is_name = np.arange(len(rows)) >= len(X)
     # An item of its class tells more than its name of what is foreign to it.
-    outside = np.where((np.arange(len(rows)) >= len(X)) & np.isin(known, given), -1, known)
-    rejection, foreign = fit_rejection(rows, outside, len(classes), settings.lose)
+    examples = np.where(is_name & np.isin(known, given), -1, known)
+    view, none = EmbeddingView(rows), given == NONE
+    rejection, foreign = fit_rejection(view, examples, settings.lose, np.pad(none, (0, len(rows) - len(X))))
     # Left out by `fit` where items times classes are many.
     probabilities = getattr(classifier, "label_distributions_", None)
     if probabilities is None:
-        probabilities = classifier.predict_proba(X)
+        probabilities = classifier.predict_proba(rows)
+    asked = np.pad(given, (0, len(rows) - len(X)))  # names are not asked about
+    suggested = suggest_rows(view, probabilities, asked, settings.suggest)
     probabilities, foreign = probabilities[: len(X)], foreign[: len(X)]
-    suggested = suggest_rows(X, probabilities, given, settings.suggest)
     named = tuple(name for place, name in enumerate(classes) if place not in given)
     answers = Answers(
-        tuple(classes), given, probabilities, foreign & (given < 0), tuple(suggested.tolist()), named=named
+        tuple(classes),
+        np.maximum(given, -1),
+        probabilities,
+        foreign & (given < 0),
+        tuple(suggested.tolist()),
+        none=none,
+        named=named,
     )
     return answers, classifier, rejection
 

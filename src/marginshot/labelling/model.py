@@ -10,7 +10,7 @@ import time
 import warnings
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +32,7 @@ from marginshot.labelling.sources import Source, collect_rows, open_unlabelled
 from marginshot.labelling.store import Store, open_store
 from marginshot.labelling.tables import embedding_rows, stack_embeddings, text_rows
 
-FORMAT = "marginshot-labeller-1"
+FORMAT = "marginshot-labeller-2"
 
 _HEADER, _CLASSIFIER, _REJECTION = "about.json", "classifier.npz", "rejection.npz"
 
@@ -162,7 +162,7 @@ class LabelModel:
         with tempfile.TemporaryDirectory() as folder, atomic_path(path, private=True) as temporary:
             planes, rule = Path(folder, _CLASSIFIER), Path(folder, _REJECTION)
             self.classifier.save(planes)
-            np.savez(rule, mean=self.rejection.mean, centres=self.rejection.centres, threshold=self.rejection.threshold)
+            np.savez(rule, **asdict(self.rejection))
             with zipfile.ZipFile(temporary, "w") as archive:
                 archive.writestr(_HEADER, json.dumps(header))
                 archive.write(planes, _CLASSIFIER)
@@ -187,7 +187,7 @@ def load_model(path: str | os.PathLike[str]) -> LabelModel:
             Path(folder, name).write_bytes(archive.read(name))
         classifier = TransductiveMaxMarginClassifier.load(Path(folder, _CLASSIFIER))
         rule = read_npz(Path(folder, _REJECTION), "a rule for foreign items")
-        rejection = Rejection(rule["mean"], rule["centres"], float(rule["threshold"]))
+        rejection = Rejection(rule["mean"], rule["centres"], rule["none"], float(rule["threshold"]))
         model = LabelModel(classifier, rejection, kind, encoder, identity, Path(path))
         # Parts that do not fit each other are found out now, not after pictures have been embedded.
         model.label(np.ones((1, int(classifier.n_features_in_)), dtype=np.float32))

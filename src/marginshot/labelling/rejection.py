@@ -4,6 +4,10 @@ An item is measured by its likeness to the closest class: the cosine, in centred
 and the mean of that class's examples. Answers of the classifier are left out of it on purpose: items of a foreign class
 get answers too, and would pull the classes towards themselves. While labelling, every item is first averaged with its
 nearest neighbours, which come as a group from the foreign class just as from the known ones.
+
+Items said to be none of the classes are no class, since they need not be like each other. They take away from the
+likeness of what is like them: the mean of the cosines with the two most alike, at least 0 each. The nearest one alone
+finds fewer of scattered foreign items (CLINC150), three fewer of foreign species of birds, by two points of a hundred.
 """
 
 from __future__ import annotations
@@ -14,17 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from marginshot.labelling.sketch import sketch
-from marginshot.model.neighbour_search import nearest_of_each, search_is_fast
-from marginshot.model.primitives import average
+from marginshot.labelling.sketch import EmbeddingView, unit_rows
 from marginshot.model.transforms import l2_normalize
 
 Array = NDArray[np.float32]  # half the time of float64, and cosines need no more
 
-N_NEIGHBORS = 8
-
 #: Fewer left-out examples than this say nothing about the tail of a distribution.
 FEWEST_LEFT_OUT = 6
+
+_NEAREST_NONE = 2
 
 
 @dataclass(frozen=True)
@@ -37,21 +39,28 @@ class Rejection:
         Centre of all items the rule was fitted on.
     centres : ndarray of shape (n_classes, n_features)
         Unit-length mean of each class's examples.
+    none : ndarray of shape (n_none, n_features)
+        Unit rows of the items said to be none of the classes.
     threshold : float
         Smallest likeness that is still accepted.
     """
 
     mean: Array
     centres: Array
+    none: Array
     threshold: float
 
     def foreign(self, X: NDArray[np.floating]) -> NDArray[np.bool_]:
         """Which of the rows (n_rows, n_features) look like none of the classes, (n_rows,)."""
-        return _likeness(_unit_rows(X, self.mean), self.centres) < self.threshold
+        rows = unit_rows(X, self.mean)
+        return _likeness(rows, self.centres) - _likeness_to_none(rows, self.none) < self.threshold
 
 
 def fit_rejection(
-    X: NDArray[np.floating], given: NDArray[np.int64], n_classes: int, lose: float
+    view: EmbeddingView,
+    given: NDArray[np.integer],
+    lose: float,
+    none: NDArray[np.bool_] | None = None,
 ) -> tuple[Rejection, NDArray[np.bool_]]:
     """The rule for new items, and which of the rows themselves are foreign, (n_rows,).
 
@@ -62,31 +71,39 @@ def fit_rejection(
 
     Parameters
     ----------
-    X : ndarray of shape (n_rows, n_features)
+    view : EmbeddingView
         Examples and unlabelled items.
-    given : ndarray of int64 of shape (n_rows,)
-        Class of each example, -1 for unlabelled items.
-    n_classes : int
-        Number of classes.
+    given : ndarray of int of shape (n_rows,)
+        Class of each example, negative for all others. At least one is needed.
     lose : float
         Share of known items that may be lost.
+    none : ndarray of bool of shape (n_rows,), optional
+        Items said to be none of the classes; foreign, whatever their likeness.
     """
-    mean = X.mean(axis=0, dtype=np.float64).astype(np.float32)
-    rows = _unit_rows(X, mean)
-    plain = Rejection(mean, _centres(rows, given, n_classes), _threshold(rows, given, n_classes, lose))
-    smooth = _averaged_with_neighbours(rows)
-    likeness = _likeness(smooth, _centres(smooth, given, n_classes))
-    return plain, likeness < _threshold(smooth, given, n_classes, lose)
+    outside = np.zeros(len(view), dtype=bool) if none is None else none
+    labels = np.where(outside, -1, given)
+    centres, threshold, _ = _fit(view.unit, labels, outside, lose)
+    _, smooth_threshold, likeness = _fit(view.smooth, labels, outside, lose)
+    rule = Rejection(view.mean, centres, view.unit[outside], threshold)
+    return rule, outside | (likeness < smooth_threshold)
 
 
-def _threshold(rows: Array, given: NDArray[np.int64], n_classes: int, lose: float) -> float:
-    left_out = _left_out_likeness(rows, given, n_classes)
+def _fit(
+    rows: Array, given: NDArray[np.integer], none: NDArray[np.bool_], lose: float
+) -> tuple[Array, float, NDArray[np.floating]]:
+    """Centres (n_classes, D), threshold, and the likeness (n_rows,) of each of the unit rows, less that to none."""
+    members = [np.flatnonzero(given == c) for c in np.unique(given[given >= 0])]
+    centres = l2_normalize(np.stack([rows[own].mean(axis=0) for own in members]))
+    of_none = _likeness_to_none(rows, rows[none])
+    likeness = _likeness(rows, centres) - of_none
+    left_out = np.concatenate(
+        [_left_out_likeness(rows, members, centres, c) - of_none[own] for c, own in enumerate(members) if len(own) > 1]
+        or [np.empty(0, dtype=np.float32)]
+    )
+    unlabelled = likeness[(given < 0) & ~none]
     if len(left_out) >= FEWEST_LEFT_OUT:
-        return _low_bound(left_out, lose)
-    unlabelled = rows[given < 0]
-    if not len(unlabelled):
-        return -1.0
-    return float(np.quantile(_likeness(unlabelled, _centres(rows, given, n_classes)), lose))
+        return centres, _low_bound(left_out, lose), likeness
+    return centres, float(np.quantile(unlabelled, lose)) if len(unlabelled) else -1.0, likeness
 
 
 def _low_bound(seen: Array, share: float) -> float:
@@ -104,18 +121,11 @@ def _low_bound(seen: Array, share: float) -> float:
     return float(min(bound, seen.min()))
 
 
-def _left_out_likeness(rows: Array, given: NDArray[np.int64], n_classes: int) -> Array:
-    """What the likeness of each example would be had it not been one; classes of one example give none."""
-    centres = _centres(rows, given, n_classes)
-    found: list[float] = []
-    for c in range(n_classes):
-        own = rows[given == c]
-        if len(own) < 2:
-            continue
-        to_others = np.einsum("ij,ij->i", own, l2_normalize(own.sum(axis=0) - own)) * _gain_of_one_more(own)
-        to_other_classes = (own @ np.delete(centres, c, axis=0).T).max(axis=1)
-        found.extend(np.maximum(to_others, to_other_classes).tolist())
-    return np.array(found, dtype=np.float32)
+def _left_out_likeness(rows: Array, members: list[NDArray[np.int64]], centres: Array, c: int) -> Array:
+    """What the likeness of each example of class ``c``, two or more, would be had it not been one, (n_own,)."""
+    own = rows[members[c]]
+    to_others = np.einsum("ij,ij->i", own, l2_normalize(own.sum(axis=0) - own)) * _gain_of_one_more(own)
+    return np.maximum(to_others, (own @ np.delete(centres, c, axis=0).T).max(axis=1, initial=-1.0))
 
 
 def _gain_of_one_more(own: Array) -> float:
@@ -134,20 +144,14 @@ def _likeness(rows: Array, centres: Array) -> Array:
     return np.asarray((rows @ centres.T).max(axis=1))
 
 
-def _centres(rows: Array, given: NDArray[np.int64], n_classes: int) -> Array:
-    return l2_normalize(np.stack([rows[given == c].mean(axis=0) for c in range(n_classes)]))
+def _likeness_to_none(rows: Array, none: Array) -> Array:
+    """Mean (n_rows,) of the two largest cosines, at least 0, of unit rows (n_rows, D) with those of ``none`` (n_none, D).
 
-
-def _averaged_with_neighbours(rows: Array) -> Array:
-    """Unit rows half themselves, half the mean of their nearest neighbours, (n_rows, D), of unit length again.
-
-    As they are where `label_rows` has said that neighbours are left out.
+    With a single row the second counts for 0: one item says less than two. A row of ``none`` is not told from others.
     """
-    n_neighbors = min(N_NEIGHBORS, len(rows) - 1)
-    if n_neighbors == 0 or not search_is_fast(len(rows)):
-        return rows
-    return l2_normalize(average(rows, rows, nearest_of_each(sketch(rows), n_neighbors), 0.5))
-
-
-def _unit_rows(X: NDArray[np.floating], mean: Array) -> Array:
-    return l2_normalize((X - mean).astype(np.float32, copy=False))
+    if not len(none):
+        return np.zeros(len(rows), dtype=np.float32)
+    cosines = rows @ none.T
+    if len(none) > _NEAREST_NONE:
+        cosines = np.partition(cosines, len(none) - _NEAREST_NONE, axis=1)[:, -_NEAREST_NONE:]
+    return np.asarray(np.maximum(cosines, 0.0).sum(axis=1) / _NEAREST_NONE)

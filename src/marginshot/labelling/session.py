@@ -26,6 +26,7 @@ from marginshot.labelling.journal import Items, Journal
 from marginshot.labelling.labelling import Labelling, PathLike
 from marginshot.labelling.opening import open_collection
 from marginshot.labelling.session_answers import SessionAnswers, examples_of
+from marginshot.labelling.sketch import EmbeddingView
 from marginshot.labelling.solving import Solved, as_labelling, solve_state
 from marginshot.labelling.sources import Source
 from marginshot.labelling.state import UNKNOWN, State
@@ -258,9 +259,7 @@ class Session(Journal):
         rows, X = solved.rows, self._encoding.rows_of(solved.rows)
         given = self._state.given[rows].astype(np.int64)
         probabilities = solved.answers.probabilities[rows].astype(np.float64)
-        if probabilities.shape[1] < 2:
-            probabilities = np.full((len(rows), 2), 0.5)
-        return rows[suggest_rows(X, probabilities, np.where(given == UNKNOWN, -1, 0), n)] if len(rows) else rows
+        return rows[suggest_rows(EmbeddingView(X), probabilities, given, n)] if len(rows) else rows
 
     def worklist(self, target: float = 0.95) -> Worklist:
         """What to check, least sure first, for this share of all items to be right, and what each check brings."""
@@ -308,9 +307,9 @@ class Session(Journal):
     def groups_of_none(self) -> list[Group]:
         """Proposals for new classes: groups among the items that are none of the classes, the largest first."""
         solved = self._solve()
-        outside = solved.rows[solved.answers.foreign[solved.rows]]
-        found = find_groups(self._encoding.rows_of(outside))
-        return [Group(outside[group.rows], outside[group.typical]) for group in found]
+        view = EmbeddingView(self._encoding.rows_of(solved.rows))
+        found = find_groups(view, np.flatnonzero(solved.answers.foreign[solved.rows]))
+        return [Group(solved.rows[group.rows], solved.rows[group.typical]) for group in found]
 
     def nearest_examples(self, row: int | str, n: int = 5) -> list[tuple[int, str, float]]:
         """The checked examples most like an item: row, class name and cosine, the nearest first."""

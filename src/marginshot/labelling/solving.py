@@ -49,9 +49,8 @@ def solve_state(state: State, rows: Rows, X: NDArray[np.float32]) -> Solved:
     names = [known.name for known in state.classes if known.id in ids]
     # The classifier knows its classes in the order of their names, a session in that of their creation.
     rank = np.argsort(np.argsort(np.array(names, dtype=object)))
-    answers, classifier, rejection = label_rows(
-        X, np.where(given >= 0, rank[given], -1), sorted(names), LabelSettings()
-    )
+    known = np.where(state.given[rows] == NONE, NONE, np.where(given >= 0, rank[given], -1))
+    answers, classifier, rejection = label_rows(X, known, sorted(names), LabelSettings())
     found = make_answers(state, rows, ids, answers.probabilities[:, rank], answers.foreign)
     return Solved(found, rows, classifier, rejection)
 

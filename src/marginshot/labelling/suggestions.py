@@ -1,12 +1,13 @@
 """What to label next: the unlabelled items whose labels would help most.
 
-Doubt leads. Smallest margin alone picks the same doubtful corner again and again, so doubt is spread over the whole
-set: k-means with as many clusters as suggestions, every item weighted by its doubt, and from each cluster the item
-nearest to its centre. It stands for the doubtful ones around it.
+Doubt leads, but neither the doubt of one item, which may be odd, nor the same doubtful corner again and again: an item
+is worth what it and its nearest neighbours are in doubt about, on average, and every pick settles the doubt of what is
+like it, by one minus the cosine, before the next is made.
 
-At first, with fewer than two labels a class, the answers are too poor to know where they are wrong. Then half of the
-suggestions do not depend on them: the set is cut into groups, and the largest ones without a label are asked about,
-each by its most typical item (Hacohen, Dekel and Weinshall, "Active learning on a budget", ICML 2022).
+At first, with fewer than two labels a class, the answers are too poor to know where they are wrong. Then a quarter of
+the suggestions do not depend on them: the set is cut into groups, and the largest ones without a label are asked about,
+each by its most typical item (Hacohen, Dekel and Weinshall, "Active learning on a budget", ICML 2022). While there are
+fewer than two classes, all are of this kind.
 """
 
 from __future__ import annotations
@@ -16,91 +17,103 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
-from marginshot.labelling.sketch import sketch
-from marginshot.model.neighbour_search import nearest_of_each, search_is_fast
-from marginshot.model.primitives import average
-from marginshot.model.transforms import CentreAndNormalise
+from marginshot.labelling.sketch import EmbeddingView
+from marginshot.model.subsets import evenly
 
 Array = NDArray[np.float64]
-Rows = NDArray[np.floating]
 Indices = NDArray[np.int64]
 
 #: Labels a class from which on doubt alone is followed.
 ENOUGH_LABELS = 2
 
-_N_NEIGHBORS = 10  # among which an item is typical
-_LARGEST_GROUPS = 500  # of the first suggestions
+# Chosen on the eight classes of photographs, balanced and not, and on twenty intents of CLINC150.
+_TYPICAL = 0.25  # share of the first suggestions. A half costs 0.5 points where classes are balanced, none 2 where not
+_OF_NEIGHBOURS = 0.8  # weight of the neighbours' doubt beside an item's own. Flat: 0.5 is 0.2 worse
+_MOST_GROUPS, _GROUPED_ROWS = 100, 3000  # of k-means, which is fitted to that many rows at most
 
 
-def suggest_rows(X: Rows, probabilities: Array, given: NDArray[np.int64], n_suggestions: int) -> Indices:
+def suggest_rows(
+    view: EmbeddingView, probabilities: NDArray[np.floating], given: NDArray[np.integer], n_suggestions: int
+) -> Indices:
     """Rows to label next, the most useful first, (min(n_suggestions, unlabelled rows),).
 
     Parameters
     ----------
-    X : ndarray of shape (n_rows, n_features)
+    view : EmbeddingView
         Labelled and unlabelled rows.
     probabilities : ndarray of shape (n_rows, n_classes)
-        What the classifier answers.
-    given : ndarray of int64 of shape (n_rows,)
-        -1 for unlabelled rows.
+        What the classifier answers; with fewer than two classes nothing is read of it.
+    given : ndarray of int of shape (n_rows,)
+        -1 for unlabelled rows; any other number for those not to be asked about.
     n_suggestions : int
         How many rows to suggest.
     """
-    unlabelled = np.flatnonzero(given < 0)
-    wanted = min(n_suggestions, len(unlabelled))
-    if wanted == 0:
-        return np.empty(0, dtype=np.int64)
-    rows = sketch(CentreAndNormalise().fit_unit_rows(X)[0])
-    doubt = doubts(probabilities)
-    few = np.sum(given >= 0) < ENOUGH_LABELS * probabilities.shape[1]
-    by_type = few and search_is_fast(len(rows))
-    typical = _typical(rows, given, wanted)[: wanted // 2] if by_type else unlabelled[:0]
-    others = np.setdiff1d(unlabelled, typical)
-    picks = np.concatenate((typical, _doubtful(rows, doubt, others, wanted - len(typical))))
-    by_doubt = others[np.argsort(-doubt[others], kind="stable")]
-    return np.concatenate((picks, by_doubt[~np.isin(by_doubt, picks)]))[:wanted]
+    unlabelled = given == -1
+    wanted = min(n_suggestions, int(unlabelled.sum()))
+    n_classes = probabilities.shape[1]
+    n_typical = wanted if n_classes < 2 else 0
+    if n_classes >= 2 and (~unlabelled).sum() < ENOUGH_LABELS * n_classes:
+        n_typical = int(np.ceil(_TYPICAL * wanted))
+    typical = _typical(view, unlabelled, wanted)[:n_typical] if n_typical else np.empty(0, dtype=np.int64)
+    doubt = np.where(unlabelled, doubts(probabilities), 0.0)
+    return np.concatenate((typical, _doubtful(view, doubt, unlabelled, typical, wanted - len(typical))))
 
 
-def doubts(probabilities: Array) -> Array:
+def doubts(probabilities: NDArray[np.floating]) -> Array:
     """Square of one minus the lead of the label over the runner-up, (n_rows,); never quite zero."""
-    ordered = np.sort(probabilities, axis=1)
-    return np.asarray((1.0 - (ordered[:, -1] - ordered[:, -2])) ** 2 + 1e-6)
+    if probabilities.shape[1] < 2:
+        return np.ones(len(probabilities))
+    ordered = np.partition(probabilities, (-2, -1), axis=1)
+    return np.asarray((1.0 - (ordered[:, -1] - ordered[:, -2])) ** 2 + 1e-6, dtype=np.float64)
 
 
-def _typical(rows: Rows, given: NDArray[np.int64], wanted: int) -> Indices:
-    """The item most like its neighbours from each of the largest groups, those with a label in them last."""
-    labelled = np.flatnonzero(given >= 0)
-    groups, _ = _groups(rows, np.ones(len(rows)), min(len(labelled) + wanted, _LARGEST_GROUPS))
-    likeness = np.einsum(
-        "ij,ij->i", rows, average(rows, rows, nearest_of_each(rows, min(_N_NEIGHBORS, len(rows) - 1)), 1.0)
-    )
+def _doubtful(
+    view: EmbeddingView, doubt: Array, unlabelled: NDArray[np.bool_], picked: Indices, wanted: int
+) -> Indices:
+    """Rows whose neighbourhoods are most in doubt, each after what is like those picked before is settled."""
+    left, open_rows = doubt.copy(), unlabelled.copy()
+    for row in picked:
+        left *= _unlike(view, row)
+    open_rows[picked] = False
+    cosines = view.neighbour_cosines
+    shares = _OF_NEIGHBOURS * cosines / np.maximum(cosines.sum(axis=1, keepdims=True), 1e-9)
+    picks = []
+    for _ in range(wanted):
+        worth = (1.0 - _OF_NEIGHBOURS) * left + np.einsum("ij,ij->i", shares, left[view.neighbours])
+        pick = int(np.where(open_rows, worth, -1.0).argmax())
+        picks.append(pick)
+        open_rows[pick] = False
+        left *= _unlike(view, pick)
+        left[pick] = 0.0
+    return np.array(picks, dtype=np.int64)
+
+
+def _unlike(view: EmbeddingView, row: int) -> Array:
+    """One minus the cosine with ``row``, at most 1, (n_rows,)."""
+    return np.asarray(1.0 - np.clip(view.sketch @ view.sketch[row], 0.0, 1.0), dtype=np.float64)
+
+
+def _typical(view: EmbeddingView, unlabelled: NDArray[np.bool_], wanted: int) -> Indices:
+    """The unlabelled item most like its neighbours from each of the largest groups, those with a label in them last."""
+    if not view.neighbours.shape[1]:
+        return np.empty(0, dtype=np.int64)
+    groups = _groups(view, min(int((~unlabelled).sum()) + wanted, _MOST_GROUPS))
+    likeness = view.neighbour_cosines.mean(axis=1)
     size = np.bincount(groups)
-    covered = np.isin(np.arange(len(size)), groups[labelled])
+    covered = np.isin(np.arange(len(size)), groups[~unlabelled])
     picks = []
     for group in np.lexsort((-size, covered)):
-        own = np.flatnonzero((groups == group) & (given < 0))
+        own = np.flatnonzero((groups == group) & unlabelled)
         if len(own):
             picks.append(int(own[np.argmax(likeness[own])]))
     return np.array(picks, dtype=np.int64)
 
 
-def _doubtful(rows: Rows, doubt: Array, unlabelled: Indices, wanted: int) -> Indices:
-    """The item nearest to the centre of each cluster of doubtful items, the cluster with most doubt first."""
-    groups, centres = _groups(rows[unlabelled], doubt[unlabelled], wanted)
-    distances = np.linalg.norm(rows[unlabelled] - centres[groups], axis=1)
-    mass = np.bincount(groups, weights=doubt[unlabelled])
-    picks = []
-    for group in np.argsort(-mass, kind="stable"):
-        own = np.flatnonzero(groups == group)
-        if len(own):
-            picks.append(int(own[np.argmin(distances[own])]))
-    return unlabelled[np.array(picks, dtype=np.int64)]
-
-
-def _groups(rows: Rows, weights: Array, n_groups: int) -> tuple[NDArray[np.int32], Rows]:
-    """k-means: the group of each row, (n_rows,), and the centres, (at most n_groups, D)."""
+def _groups(view: EmbeddingView, n_groups: int) -> NDArray[np.int32]:
+    """k-means: the group of each row, (n_rows,)."""
+    sample = view.sketch[evenly(len(view), _GROUPED_ROWS)]
     # Copies of one item are one point to k-means, which warns when it finds fewer points than clusters.
-    n_points = len(np.unique(rows, axis=0)) if n_groups > len(rows) // 2 else n_groups
+    n_points = len(np.unique(sample, axis=0)) if n_groups > len(sample) // 2 else n_groups
     with threadpool_limits(1):
-        means = KMeans(min(n_groups, n_points), n_init=2, random_state=0).fit(rows, sample_weight=weights)
-    return means.labels_, means.cluster_centers_
+        means = KMeans(min(n_groups, n_points), n_init=1, max_iter=20, random_state=0).fit(sample)
+        return np.asarray(means.predict(view.sketch))
