@@ -16,9 +16,9 @@ def mixed():
     """Four known classes with three examples each and two foreign ones between them: rows, classes, given."""
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(6, 24))
-    centres[4:] = centres[:2] + 0.45 * rng.normal(size=(2, 24))
+    centres[4:] = centres[:2] + 0.8 * rng.normal(size=(2, 24))
     y = np.repeat(np.arange(6), 40)
-    X = centres[y] + 0.7 * rng.normal(size=(240, 24))
+    X = centres[y] + rng.normal(size=(240, 24))
     given = np.where((np.arange(240) % 40 < 3) & (y < 4), y, -1)
     return EmbeddingView(X.astype(np.float32)), y, given
 
@@ -34,8 +34,8 @@ def test_items_said_to_be_none_find_more_like_them(mixed):
         assert foreign[none].all()
         found.append(foreign[(y >= 4) & ~none].mean())
         lost.append(foreign[(y < 4) & (given < 0)].mean())
-    assert found[0] < found[1] < found[2]
-    assert max(lost) <= 0.1
+    assert min(found[1:]) > found[0] + 0.1
+    assert max(lost[1:]) <= lost[0] + 0.01
 
 
 def test_the_rule_for_new_items_knows_them_too(mixed):

@@ -145,7 +145,7 @@ def _likeness(rows: Array, centres: Array) -> Array:
 
 
 def _likeness_to_none(rows: Array, none: Array) -> Array:
-    """Mean (n_rows,) of the two largest cosines, at least 0, of unit rows (n_rows, D) with those of ``none`` (n_none, D).
+    """Mean (n_rows,) of the two largest cosines, at least 0, of unit rows (n_rows, D) with ``none`` (n_none, D).
 
     With a single row the second counts for 0: one item says less than two. A row of ``none`` is not told from others.
     """
