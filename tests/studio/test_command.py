@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -20,6 +21,18 @@ from marginshot.studio.server import USUAL_PORT, listen
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals")
 
+OFFLINE = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parents[1] / "safety")!r})
+import crash
+tried = crash.close_network()
+from marginshot.cli.app import main
+try:
+    main(sys.argv[1:])
+except SystemExit as end:
+    sys.exit(f"connected to {{tried}}" if tried else end.code)
+"""
+
 
 @pytest.fixture
 def source(tmp_path, monkeypatch):
@@ -31,8 +44,8 @@ def source(tmp_path, monkeypatch):
 
 @contextmanager
 def studio(source, *options):
-    """A client of the command, and its process."""
-    words = [sys.executable, "-m", "marginshot", "studio", str(source), "--no-browser", "--port", "0", *options]
+    """A client of the command, and its process, which may connect to nothing."""
+    words = [sys.executable, "-c", OFFLINE, "studio", str(source), "--no-browser", "--port", "0", *options]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             address = urlsplit(process.stdout.readline().strip())
