@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import stat
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from marginshot.labelling import Session
-from marginshot.labelling.embed import embed_batches
-from marginshot.labelling.tables import read_table, write_table
+from marginshot.labelling.embed import embed_batches, silent
+from marginshot.labelling.encoding import Encoding
+from marginshot.labelling.tables import embedding_rows, read_table, write_table
 
 
 @pytest.fixture(autouse=True)
@@ -362,3 +364,14 @@ def test_an_encoder_that_fails_behind_is_told(workplace, encoded, monkeypatch):
         assert session.encoding.phase == ""
         with pytest.raises(ValueError, match="The model could not be loaded"):
             session.solve()
+
+
+def test_the_time_left_is_that_of_what_is_left(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    encoding = Encoding(embedding_rows(np.zeros((4, 2), dtype=np.float32), None, None), None, None, silent)
+    encoding._tell("encoding", 32, 128)  # the first batch is there when it is told
+    assert encoding.progress.seconds_left is None
+    now[0] += 10.0
+    encoding._tell("encoding", 64, 128)
+    assert encoding.progress.seconds_left == 20.0

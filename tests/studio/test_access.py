@@ -1,12 +1,14 @@
 """Strangers are refused: pages of other sites, rebound names, whoever has no token; and browsers are kept strict."""
 
+import asyncio
 import socket
 
 import pytest
 from serving import rows_of_three_classes, running
 
 from marginshot.labelling import Session
-from marginshot.studio.access import Access
+from marginshot.studio import views
+from marginshot.studio.access import Access, Gate
 
 EVERYWHERE = ["/", "/static/index.html", "/api/project", "/api/answers", "/api/thumb/0", "/api/events", "/nothing"]
 
@@ -186,3 +188,23 @@ def test_nothing_is_logged_of_a_request(tmp_path, capfd):
         client.get("/nothing")
         raw(client, "nonsense\n\n")
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_fault_of_ours_is_told_in_json_and_keeps_the_browser_strict(client, monkeypatch):
+    monkeypatch.setattr(views, "project", lambda *_: 1 / 0)
+    answer = client.get("/api/project")
+    assert (answer.status, answer.headers["X-Content-Type-Options"]) == (500, "nosniff")
+    assert "fault of the studio" in answer.json["error"]
+
+
+def test_sockets_of_pages_are_closed(client):
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "websocket", "headers": [(b"host", client.host.encode()), (b"cookie", client.cookie.encode())]}
+    asyncio.run(Gate(None, client.access)(scope, None, send))
+    assert sent == [{"type": "websocket.close", "code": 1008}]
+    upgrade = f"Connection: Upgrade\nUpgrade: websocket\nSec-WebSocket-Version: 13\nSec-WebSocket-Key: {'A' * 22}==\n"
+    assert raw(client, f"GET /api/events HTTP/1.1\nHost: {client.host}\n{upgrade}\n") == 403

@@ -69,7 +69,7 @@ class Encoding:
         self._ready = np.zeros(len(collection), dtype=bool)
         self._X: NDArray[np.float32] | None = None
         self._packed: tuple[Rows, NDArray[np.float32]] | None = None
-        self._began = 0.0
+        self._began = 0.0, 0
         self._stopped = False
         self._error: Exception | None = None
         self._thread: threading.Thread | None = None
@@ -145,8 +145,8 @@ class Encoding:
         if self._stopped:
             raise _StoppedError
         if phase != self.progress.phase:
-            self._began = time.monotonic()
-        spent = time.monotonic() - self._began
-        left = spent / done * (total - done) if done and total else None
+            self._began = time.monotonic(), done  # a phase is first told of after its first batch
+        began, first = self._began
+        left = (time.monotonic() - began) / (done - first) * (total - done) if done > first else None
         self.progress = Progress(phase, done, total, left)
         self._on_progress(phase, done, total)

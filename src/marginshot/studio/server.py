@@ -51,9 +51,10 @@ def listen(host: str, port: int | None) -> socket.socket:
     """A socket on ``host``: at ``port``, which must be free, or at the usual one or the next that is."""
     tried = range(USUAL_PORT, USUAL_PORT + _TRIED_PORTS) if port is None else (port,)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    both = host == "::" and socket.has_dualstack_ipv6()
     for number in tried:
         try:
-            return socket.create_server((host, number), family=family)
+            return socket.create_server((host, number), family=family, dualstack_ipv6=both)
         except OSError as error:
             reason = error
     raise ValueError(
