@@ -25,7 +25,7 @@ PresetOption = Literal["printed", "paper", "auto"]
 PAPER_LAMBDA2 = (0.0, 1e-5, 1e-3, 0.1, 1.0)
 
 #: "printed" is the paper word for word; "paper" has the offset and Platt's smoothed targets; "auto" adds what makes it
-#: hold for unbalanced and many classes. docs/departures.md lists what each difference is worth.
+#: hold for unbalanced and many classes. docs/results/departures.md lists what each difference is worth.
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "printed": MappingProxyType({"prior": None, "calibration": "logistic", "tol": 1e-4}),
