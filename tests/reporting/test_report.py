@@ -82,6 +82,7 @@ def test_page_is_whole_and_needs_nothing_else(evaluation):
         assert f"<h2>{title}</h2>" in page
     for result in evaluation.results:
         assert f"± {percent(result.ci95)}" in page
+    assert "mathdefault" not in page, "ticks are plain numbers, whatever the range of times"
     assert evaluation.features[0].sha256 in page
 
 

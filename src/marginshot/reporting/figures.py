@@ -133,13 +133,22 @@ def time_chart(block: Sequence[MethodResult]) -> str:
         ax.set_xlim(times.min() / 1.8, times.max() * 1.8)
         ax.margins(y=0.12)
         ax.grid(visible=True)
-        ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        _tick_milliseconds(ax, times)
         ax.set_xlabel("time per task on one core, ms")
         ax.set_ylabel("accuracy, %")
         _write_key(ax, block)
         _number_points(ax, times, accuracies, [_row_color(result) for result in block])
 
     return _chart(draw, height=_time_height(block))
+
+
+def _tick_milliseconds(ax: Axes, times: Any) -> None:
+    """Plain numbers on the logarithmic axis, more than the powers of ten where ``times`` (n,) span few of them."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if times.max() < 60 * times.min() else (1.0,)))
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ax.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _time_height(block: Sequence[MethodResult]) -> float:
