@@ -42,8 +42,8 @@ def test_the_page_counts_what_the_table_counts(rejected):
     labelling = make_labelling(rejected=rejected)
     page = re.sub(r"<wbr>", "", render_gallery(labelling))
     for line in summarize(labelling).classes:
-        head = re.search(rf"</span>{line.name} <small>(\d+) texts(?:, (\d+) close calls?)?</small>", page)
-        assert (int(head[1]), int(head[2] or 0)) == (line.n_items, line.n_doubtful)
+        head = re.search(rf"</span>{line.name} <small>(\d+) texts(?:, (\d+) to check)?</small>", page)
+        assert (int(head[1]), int(head[2] or 0)) == (line.n_items, line.n_to_check)
         section = page[head.end() :].partition("</section>")[0]
         n_examples, n_found = (int(re.search(rf"(\d+) {word}", section)[1]) for word in ("example", "found"))
         assert n_examples + n_found == line.n_items

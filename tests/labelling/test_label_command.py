@@ -4,6 +4,7 @@ import csv
 import errno
 import json
 import os
+import re
 import shutil
 import zipfile
 from pathlib import Path
@@ -48,6 +49,26 @@ def test_json_summary(workplace, run):
     )
     assert code == 0
     assert json.loads(out)["counts"] == {"blue": 8, "green": 8, "red": 8}
+
+
+def test_what_to_check_is_said_and_marked(workplace, run):
+    rng = np.random.default_rng(0)
+    y = np.arange(90) % 3
+    X = rng.normal(size=(3, 8))[y] + 1.2 * rng.normal(size=(90, 8))
+    labels = np.where(np.arange(90) < 12, np.array(["ash", "oak", "yew"])[y], "")
+    np.savez(workplace / "trees.npz", X=X, y=labels)
+    arguments = ("label", "trees.npz", "--out", "done.csv", "--no-gallery")
+    code, out, err = run(*arguments)
+    assert code == 0, err
+    marked = [row for row in read(workplace / "done.csv") if row["review"] == "check"]
+    assert marked
+    assert f"To be 95% right, check the {len(marked):,} marked 'check' in the column review." in err
+    assert re.search(r"About \d+% of the labels should be right \(\d+% to \d+%\)", err)
+    assert re.search(rf"total +90 +{len(marked)}\b", out)
+    summary = json.loads(run(*arguments, "--format", "json")[1])
+    assert sum(summary["to_check"].values()) == len(marked)
+    estimate = summary["expected_accuracy"]
+    assert estimate["low"] <= estimate["value"] <= estimate["high"]
 
 
 def test_class_folders_inside_the_tree(workplace, run):

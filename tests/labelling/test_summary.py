@@ -9,12 +9,12 @@ from marginshot.labelling.labelling import Labelling
 from marginshot.labelling.summary import Line, summarize
 
 
-def make_labelling(sizes, close=(), foreign=0, rejected=False):
-    """Class ``c000`` with so many items, and so on; of the classes ``close`` every item is a close call."""
+def make_labelling(sizes, doubtful=(), sure=0.999, foreign=0, rejected=False):
+    """Class ``c000`` with so many items, and so on; of the classes ``doubtful`` every item is to be checked."""
     best = np.repeat(np.arange(len(sizes)), sizes)
     probabilities = np.zeros((len(best), len(sizes)))
-    probabilities[np.arange(len(best)), best] = np.where(np.isin(best, close), 0.6, 0.9)
-    probabilities[np.arange(len(best)), (best + 1) % len(sizes)] = np.where(np.isin(best, close), 0.4, 0.1)
+    probabilities[np.arange(len(best)), best] = np.where(np.isin(best, doubtful), 0.6, sure)
+    probabilities[np.arange(len(best)), (best + 1) % len(sizes)] = np.where(np.isin(best, doubtful), 0.4, 1 - sure)
     names = tuple(f"c{place:03d}" for place in range(len(sizes)))
     marked = np.arange(len(best)) < foreign
     answers = Answers(names, np.full(len(best), -1), probabilities, marked)
@@ -24,7 +24,7 @@ def make_labelling(sizes, close=(), foreign=0, rejected=False):
 
 
 def test_the_table_ends_with_totals():
-    summary = summarize(make_labelling([3, 5], close=[1]))
+    summary = summarize(make_labelling([3, 5], doubtful=[1]))
     assert summary.classes == (Line("c000", 3, 0), Line("c001", 5, 5))
     assert summary.others is None
     assert summary.totals == (Line("total", 8, 5),)
@@ -39,7 +39,7 @@ def test_rejected_items_are_in_the_total():
 @pytest.mark.parametrize("n_classes", [31, 150])
 def test_many_classes_are_the_largest_and_the_most_doubtful(n_classes):
     sizes = [n_classes + 5 - place for place in range(n_classes)]
-    labelling = make_labelling(sizes, close=[n_classes - 1, n_classes - 2])
+    labelling = make_labelling(sizes, doubtful=[n_classes - 1, n_classes - 2], sure=0.9499)
     summary = summarize(labelling)
     names = [line.name for line in summary.classes]
     assert len(names) == 30

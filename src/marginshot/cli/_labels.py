@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -157,7 +157,8 @@ def _report(labelling: Labelling, outputs: Outputs, show: Show, record: Record |
     if show.as_json:
         content = {
             "counts": labelling.counts(),
-            "close_calls": labelling.close_calls(),
+            "to_check": labelling.counts_to_check(),
+            "expected_accuracy": asdict(labelling.expected_accuracy()),
             "none_of_the_classes": labelling.n_foreign,
             "changed": n_changed,
             "left_out": labelling.problems,
@@ -168,11 +169,21 @@ def _report(labelling: Labelling, outputs: Outputs, show: Show, record: Record |
         emit(json.dumps(content, indent=1))
         return
     _emit_classes(labelling, show)
+    _say_what_to_check(labelling)
     fate = "were given no label" if labelling.rejected else "are marked for review"
     say(f"{labelling.n_foreign:,} look like none of the classes and {fate}.")
     if n_changed is not None:
         say(f"{n_changed:,} {'label' if n_changed == 1 else 'labels'} changed since the last run.")
     _report_files(labelling, outputs)
+
+
+def _say_what_to_check(labelling: Labelling) -> None:
+    from marginshot.labelling.labelling import CHECK, TARGET
+
+    expected, n_to_check = labelling.expected_accuracy(), int(labelling.to_check.sum())
+    say(f"About {expected.value:.0%} of the labels should be right ({expected.low:.0%} to {expected.high:.0%}).")
+    if n_to_check:
+        say(f"To be {TARGET:.0%} right, check the {n_to_check:,} marked {CHECK!r} in the column review.")
 
 
 def _report_left_out(labelling: Labelling) -> None:
@@ -191,12 +202,12 @@ def _emit_classes(labelling: Labelling, show: Show) -> None:
     from marginshot.reporting.grid import Cell, Grid
 
     def cells(line: Line) -> tuple[Cell, ...]:
-        return Cell(line.name), Cell(f"{line.n_items:,}"), Cell(f"{line.n_doubtful:,}")
+        return Cell(line.name), Cell(f"{line.n_items:,}"), Cell(f"{line.n_to_check:,}")
 
     summary = summarize(labelling, whole=show.verbose)
     others = () if summary.others is None else ((cells(summary.others),),)
     sections = (tuple(map(cells, summary.classes)), *others, tuple(map(cells, summary.totals)))
-    emit_grid(Grid(headers=("Class", "Items", "Close calls"), sections=sections, n_text=1))
+    emit_grid(Grid(headers=("Class", "Items", "To check"), sections=sections, n_text=1))
     if summary.others is not None:
         say(f"These are the largest and the most doubtful of {len(labelling.classes):,} classes; --verbose shows all.")
 

@@ -22,9 +22,6 @@ from marginshot.model.transforms import differ_in_length
 
 Array = NDArray[np.float64]
 
-#: An answer is sent to review when its runner-up is more than half as probable.
-CLOSE_RATIO = 0.5
-
 
 def make_classifier(X: NDArray[np.floating]) -> TransductiveMaxMarginClassifier:
     """The classifier of all labelling: real folders are unbalanced and have many classes, hence the preset."""
@@ -103,12 +100,6 @@ class Answers:
     def runner_up(self) -> NDArray[np.int64]:
         """Index of the second most probable class of each row, (n_rows,)."""
         return np.argsort(-self.probabilities, axis=1, kind="stable")[:, 1]
-
-    @cached_property
-    def close(self) -> NDArray[np.bool_]:
-        """Rows, (n_rows,), whose runner-up is more than half as probable as their label."""
-        ordered = np.sort(self.probabilities, axis=1)
-        return (self.given < 0) & (ordered[:, -2] > CLOSE_RATIO * ordered[:, -1])
 
 
 def label_rows(

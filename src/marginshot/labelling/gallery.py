@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from marginshot._lib.files import atomic_path
 from marginshot.data.pictures import UnreadablePictureError, describe_unread, pillow_silenced, read_picture
 from marginshot.labelling.embedding_map import embedding_map
-from marginshot.labelling.labelling import COLUMNS, FOREIGN, GIVEN, Labelling
+from marginshot.labelling.labelling import COLUMNS, FOREIGN, GIVEN, TARGET, Labelling
 
 #: Items of one group that are shown; of larger groups the least certain, and some spread evenly over the others.
 LARGEST_GROUP = 120
@@ -55,7 +55,7 @@ def render_gallery(labelling: Labelling) -> str:
     rows = labelling.rows
     colours = {name: _COLOURS[place % len(_COLOURS)] for place, name in enumerate(labelling.classes)}
     foreign = [row for row in rows.tolist() if labelling.answers.foreign[row]]
-    counts, close = labelling.counts(), labelling.close_calls()
+    counts, to_check = labelling.counts(), labelling.counts_to_check()
     template = _environment().get_template("gallery.html")
     # The map is computed beside the thumbnails; both take seconds, mostly outside Python.
     with pillow_silenced(), ThreadPoolExecutor(1) as thread:
@@ -63,7 +63,7 @@ def render_gallery(labelling: Labelling) -> str:
         return template.render(
             kind=labelling.collection.kind,
             classes=[
-                _describe_class(labelling, place) | {"count": counts[name], "n_close": close[name]}
+                _describe_class(labelling, place) | {"count": counts[name], "n_to_check": to_check[name]}
                 for place, name in enumerate(labelling.classes)
             ],
             many=len(labelling.classes) > MANY_CLASSES,
@@ -75,7 +75,9 @@ def render_gallery(labelling: Labelling) -> str:
             not_read=describe_unread(labelling.collection.not_read),
             n_items=len(rows),
             origin=_origin(labelling),
-            n_close=sum(close.values()),
+            n_to_check=sum(to_check.values()),
+            target=TARGET,
+            expected=labelling.expected_accuracy().value,
             points=_describe_map(labelling, points.result(), colours),
             colours=colours,
         )
@@ -153,7 +155,7 @@ def _describe(labelling: Labelling, row: int) -> dict[str, Any]:
         "label": labelling.classes[labelling.answers.best[row]],
         "probability": labelling.probabilities[row],
         "runner_up": labelling.runners_up[row],
-        "close": bool(labelling.answers.close[row]),
+        "check": bool(labelling.to_check[row]),
         "foreign": labelling.reviews[row] == FOREIGN,
         "given": labelling.reviews[row] == GIVEN,
     }

@@ -18,6 +18,7 @@ from marginshot.labelling.collection import Collection
 from marginshot.labelling.requests import Action, Request
 from marginshot.labelling.store import open_store
 from marginshot.labelling.tables import write_table
+from marginshot.labelling.worklist import Estimate, Worklist, expected_accuracy, worklist
 
 if TYPE_CHECKING:
     from marginshot.labelling.model import LabelModel
@@ -28,8 +29,11 @@ PathLike = str | os.PathLike[str]
 COLUMNS = ("item", "label", "probability", "runner_up", "review")
 
 GIVEN = "example"
-CLOSE = "close call"
+CHECK = "check"
 FOREIGN = "none of the classes"
+
+#: Share of labels to be right once the items marked `CHECK` are checked.
+TARGET = 0.95
 
 
 @dataclass(frozen=True)
@@ -92,8 +96,8 @@ class Labelling:
 
     @cached_property
     def reviews(self) -> tuple[str, ...]:
-        """Why an item deserves a look: ``none of the classes``, ``close call``; ``example`` if its label was given."""
-        marks = np.where(self.answers.close, CLOSE, "")
+        """Why an item deserves a look: ``none of the classes``, ``check``; ``example`` if its label was given."""
+        marks = np.where(self.to_check, CHECK, "")
         marks = np.where(self.answers.foreign, FOREIGN, marks)
         return tuple(np.where(self.answers.given >= 0, GIVEN, marks).tolist())
 
@@ -122,10 +126,37 @@ class Labelling:
         found = Counter(self.labels[row] for row in self.rows)
         return {name: found[name] for name in self.classes}
 
-    def close_calls(self) -> dict[str, int]:
-        """Listed items per class whose runner-up is nearly as probable."""
-        found = Counter(self.labels[row] for row in self.rows if self.answers.close[row])
+    def counts_to_check(self) -> dict[str, int]:
+        """Listed items per class that are to be checked."""
+        found = Counter(self.labels[row] for row in self.rows if self.to_check[row])
         return {name: found[name] for name in self.classes}
+
+    def worklist(self, target: float = TARGET) -> Worklist:
+        """The fewest listed items to check for a share ``target`` of the labels to be right, most likely wrong first.
+
+        Items of none of the classes are to be looked at anyway, and count as if they were checked.
+        """
+        rows, confidence, checked = self._promises()
+        work = worklist(confidence, checked, target)
+        return Worklist(rows[work.rows], work.expected)
+
+    def expected_accuracy(self) -> Estimate:
+        """Share of the labels of listed items that should be right, by their probabilities."""
+        _, confidence, checked = self._promises()
+        return expected_accuracy(confidence, checked)
+
+    @cached_property
+    def to_check(self) -> NDArray[np.bool_]:
+        """Rows, (n_items,), on the worklist for `TARGET`."""
+        mask = np.zeros(len(self.labels), dtype=bool)
+        mask[self.worklist().rows] = True
+        return mask
+
+    def _promises(self) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]:
+        """Listed rows with a label, (n,), the probability of each label, and which of them need no check."""
+        rows = self.rows[[bool(self.labels[row]) for row in self.rows]]
+        known = (self.answers.given >= 0) | self.answers.foreign
+        return rows, self.answers.probabilities[rows].max(axis=1), known[rows]
 
     @property
     def n_foreign(self) -> int:
