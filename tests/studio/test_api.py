@@ -102,6 +102,18 @@ def test_what_to_do_next_is_told(labelled):
     assert labelled.get("/api/project").json["audit"]["done"] == 5
 
 
+def test_what_to_do_next_is_computed_once_for_all_pages(labelled, monkeypatch):
+    asked = []
+    following = labelled.studio.session.next
+    monkeypatch.setattr(labelled.studio.session, "next", lambda n: asked.append(n) or following(n))
+    first = labelled.get("/api/next?n=5").json
+    assert labelled.get("/api/next?n=5").json == first
+    assert len(labelled.get("/api/next?n=3").json) == 3
+    labelled.act("label", rows=first[:1], name="ash")
+    assert first[0] not in labelled.get("/api/next?n=5").json
+    assert asked == [5, 3, 5]
+
+
 def test_the_map_comes_when_it_is_drawn(client):
     while (answer := client.get("/api/map")).status == 202:
         assert answer.headers["Retry-After"] == "1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -59,6 +59,8 @@ class Studio:
         self.thumbnails = Thumbnails(store.path.parent)
         self.run = secrets.token_hex(8)  # rows of another run are other pictures, at the same address
         self._acting, self._exporting = threading.Lock(), threading.Lock()
+        self._asking = {name: threading.Lock() for name in ("next", "worklist", "groups")}
+        self._found: dict[str, tuple[object, Any]] = {}
         self._drawing = ThreadPoolExecutor(1, "marginshot-map")
         self._map: tuple[int, Future[bytes]] | None = None
         self._moved: dict[Path, Path] = {}
@@ -161,16 +163,25 @@ class Studio:
 
     def next(self, request: Request) -> Response:
         """What to label next."""
-        return Json(self.session.next(query_integer(request, "n", 40, _MOST_FOUND)).tolist())
+        n = query_integer(request, "n", 40, _MOST_FOUND)
+        return self._once("next", n, lambda: self.session.next(n).tolist())
 
     def worklist(self, request: Request) -> Response:
         """What to check to be right often enough."""
-        return Json(views.worklist(self.session, query_share(request, "target", 0.95)))
+        target = query_share(request, "target", 0.95)
+        return self._once("worklist", target, lambda: views.worklist(self.session, target))
 
     def groups(self, _: Request) -> Response:
         """New classes that may be among what is none of the others."""
-        found = self.session.groups_of_none()
-        return Json([{"rows": group.rows.tolist(), "typical": group.typical.tolist()} for group in found])
+        return self._once("groups", None, lambda: views.groups(self.session))
+
+    def _once(self, name: str, option: float | None, compute: Callable[[], Any]) -> Response:
+        """What follows from what was said so far: computed once, however many pages ask."""
+        now = self.session.state.version, int(self.session.ready.sum()), option
+        with self._asking[name]:
+            if name not in self._found or self._found[name][0] != now:
+                self._found[name] = now, compute()
+            return Json(self._found[name][1])
 
     def accept(self, request: Request) -> Response:
         """How many items an acceptance would label, and how many of these wrongly."""

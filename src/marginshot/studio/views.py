@@ -189,3 +189,8 @@ def worklist(session: Session, target: float) -> dict[str, Any]:
         "target": target,
         "reached": bool(reached >= target),
     }
+
+
+def groups(session: Session) -> list[dict[str, Any]]:
+    """Rows of each group among what is none of the classes, and its typical ones."""
+    return [{"rows": group.rows.tolist(), "typical": group.typical.tolist()} for group in session.groups_of_none()]
