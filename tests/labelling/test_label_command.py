@@ -223,6 +223,8 @@ def test_dry_run_shows_classes_and_ten_lines_and_writes_nothing(workplace, run):
     _, out, err = run(*arguments, "--verbose")
     assert sum(line.startswith("move ") for line in out.splitlines()) == 24
     assert "more" not in err
+    summary = json.loads(run(*arguments, "--format", "json")[1])
+    assert (summary["counts"], len(summary["transfers"])) == ({"blue": 8, "green": 8, "red": 8}, 24)
     assert tree(workplace) == before
 
 

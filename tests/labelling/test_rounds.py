@@ -110,6 +110,27 @@ def test_other_changes_are_not_overwritten(first, run, change):
     assert first.read_bytes() == content
 
 
+def test_corrections_are_learned_where_a_changed_table_is_replaced_by_force(first, run):
+    write([{**row, "note": "mine"} for row in read(first)], first)
+    correct(first, {"red-2.png": "pink"})
+    assert run(*AGAIN)[0] == 2
+    code, _, err = run(*AGAIN, "--force")
+    assert code == 0, err
+    assert labels_of(first)["red-2.png"] == ("pink", "example")
+
+
+def test_a_file_in_the_place_of_the_record_stays(first, workplace, run):
+    (workplace / "second").mkdir()
+    mine = record_path(workplace / "second" / "labels.csv")
+    mine.write_text("mine")
+    assert run(*FIRST, "--save", "model")[0] == 0
+    code, _, err = run("apply", "model", "photos", "--out", "second")
+    assert code == 2
+    assert "is damaged, or not the record of an earlier run" in err
+    assert mine.read_text() == "mine"
+    assert [path.name for path in (workplace / "second").iterdir()] == [mine.name]
+
+
 def test_guesses_that_nothing_tells_from_changes_are_refused(first, workplace, run):
     shutil.move(first, workplace / "mine.csv")
     record_path(first).unlink()

@@ -128,8 +128,12 @@ def finish(
 def preview(labelling: Labelling, outputs: Outputs, show: Show) -> None:
     """Say what would be done, and do nothing."""
     _report_left_out(labelling)
-    _emit_classes(labelling, show)
     plan = list(outputs.plan(labelling).values())
+    if show.as_json:
+        transfers = [[str(item.source), str(item.target)] for item in plan]
+        emit(json.dumps({**_numbers(labelling), "transfers": transfers}, indent=1))
+        return
+    _emit_classes(labelling, show)
     shown = plan if show.verbose else plan[:PREVIEW_LINES]
     for item in shown:
         emit(f"{outputs.transfer} {item.source} -> {item.target}")
@@ -156,13 +160,8 @@ def _report(labelling: Labelling, outputs: Outputs, show: Show, record: Record |
     n_changed = None if record is None else record.n_changed(outputs.table)
     if show.as_json:
         content = {
-            "counts": labelling.counts(),
-            "to_check": labelling.counts_to_check(),
-            "expected_accuracy": asdict(labelling.expected_accuracy()),
-            "none_of_the_classes": labelling.n_foreign,
+            **_numbers(labelling),
             "changed": n_changed,
-            "left_out": labelling.problems,
-            "not_read": dict(labelling.collection.not_read),
             "seconds": {name: round(value, 3) for name, value in labelling.seconds.items()},
             "files": [str(path) for path in outputs.files],
         }
@@ -175,6 +174,18 @@ def _report(labelling: Labelling, outputs: Outputs, show: Show, record: Record |
     if n_changed is not None:
         say(f"{n_changed:,} {'label' if n_changed == 1 else 'labels'} changed since the last run.")
     _report_files(labelling, outputs)
+
+
+def _numbers(labelling: Labelling) -> dict[str, Any]:
+    """What is known of the labels, for the next program."""
+    return {
+        "counts": labelling.counts(),
+        "to_check": labelling.counts_to_check(),
+        "expected_accuracy": asdict(labelling.expected_accuracy()),
+        "none_of_the_classes": labelling.n_foreign,
+        "left_out": labelling.problems,
+        "not_read": dict(labelling.collection.not_read),
+    }
 
 
 def _say_what_to_check(labelling: Labelling) -> None:

@@ -113,8 +113,8 @@ def _take_here(said: Said, record: Record, outputs: Outputs, source: Source) -> 
     """Corrections in the table that is about to be replaced, and suggestions that were filled in."""
     if outputs.table.is_file():
         changed = record.corrections(read_table(outputs.table).columns)
-        if changed is not None and changed.whole:
-            said.taken.add(outputs.table)
+        if changed is not None:
+            said.taken |= {outputs.table} if changed.whole else set()
             said.add(changed.labels)
             said.notes += [_sentence(outputs.table, changed)] if changed.labels else []
     suggestions = outputs.beside("suggestions.csv")

@@ -19,7 +19,7 @@ from marginshot.labelling.errors import Option, OutputExistsError, RefusedError
 from marginshot.labelling.exports import Export, export_paths, write_export
 from marginshot.labelling.folders import check_apart
 from marginshot.labelling.labelling import Labelling
-from marginshot.labelling.records import moved_before, remember
+from marginshot.labelling.records import load_record, moved_before, record_path, remember
 from marginshot.labelling.requests import Action, Job, Request
 from marginshot.labelling.store import Store
 from marginshot.labelling.tables import TABLE_SUFFIXES, write_table
@@ -174,6 +174,7 @@ class Outputs:
         self._check_names(request.inputs)
         check_apart(self.path, request.others.get("examples", ()))
         self._check_inputs(request.inputs)
+        load_record(record_path(self.table))  # a damaged one is reported before the work
         for file in self.files:
             known = file in taken or (file.is_file() and store is not None and store.is_own_output(file))
             if file.exists() and not known and not force:
