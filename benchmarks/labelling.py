@@ -1,9 +1,10 @@
-"""Labelling a folder of real photographs: accuracy, unbalanced classes, suggestions, foreign items, where time goes.
+"""Labelling a folder of real photographs: accuracy, unbalanced classes, foreign items, where time goes.
 
     python benchmarks/labelling.py [--draws 50] [--photos ../shared/data/photos/photos.tar] [--only balanced,...]
 
 Prints Markdown tables. The photographs are encoded once (EfficientNet-lite0) and kept in the user's cache. The part
-"folder" labels 1,000 and 5,000 larger pictures made from them, each in a process of its own.
+"folder" labels 1,000 and 5,000 larger pictures made from them, each in a process of its own. The part "rounds" runs
+`benchmarks/labelling_rounds.py`: names, worklists, suggestions and "none of these", also on birds and texts.
 """
 
 from __future__ import annotations
@@ -34,7 +35,6 @@ from marginshot.labelling.embed import embed
 from marginshot.labelling.encoders import PictureEncoder
 from marginshot.labelling.folders import collect_unlabelled
 from marginshot.labelling.store import open_store
-from marginshot.labelling.suggestions import doubts, suggest_rows
 from marginshot.model.named_transforms import make_transform
 
 SHARED = Path(os.environ.get("MARGINSHOT_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -135,37 +135,6 @@ def print_table(headers: list[str], rows: Iterator[tuple[str, list[str]]]) -> No
     for name, cells in rows:
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
     print()
-
-
-def suggestion_curve(
-    X: NDArray[np.float32], y: NDArray[np.int64], draws: int, unbalanced: bool
-) -> Iterator[tuple[str, list[str]]]:
-    """Accuracy over all items after each round of 8 labels, from one example a class."""
-
-    def at_random(rows, probabilities, given, n, rng):  # type: ignore[no-untyped-def]
-        return rng.permutation(np.flatnonzero(given < 0))[:n]
-
-    def smallest_margin(rows, probabilities, given, n, rng):  # type: ignore[no-untyped-def]
-        unknown = np.flatnonzero(given < 0)
-        return unknown[np.argsort(-doubts(probabilities)[unknown])[:n]]
-
-    def suggested(rows, probabilities, given, n, rng):  # type: ignore[no-untyped-def]
-        return suggest_rows(rows, probabilities, given, n)
-
-    for name, pick in (("`--suggest`", suggested), ("smallest margin", smallest_margin), ("random", at_random)):
-        curves = []
-        for seed in range(draws):
-            rng = np.random.default_rng([seed, 1])
-            rows = thin_out(y, rng) if unbalanced else np.arange(len(y))
-            given = draw(y[rows], 1, rng)
-            curve = []
-            for _ in range(5):
-                classifier = make_classifier(X[rows]).fit(X[rows], given)
-                curve.append(float(np.mean(classifier.transduction_ == y[rows])))
-                chosen = pick(X[rows], classifier.label_distributions_, given, 8, rng)
-                given[chosen] = y[rows][chosen]
-            curves.append(curve)
-        yield name, [f"{100 * value:.1f}" for value in np.mean(curves, axis=0)]
 
 
 def foreign_items(X: NDArray[np.float32], y: NDArray[np.int64], draws: int) -> Iterator[tuple[str, list[str]]]:
@@ -277,7 +246,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=50)
     parser.add_argument("--photos", type=Path, default=SHARED / "photos" / "photos.tar")
-    parser.add_argument("--only", default="balanced,unbalanced,suggest,foreign,time,folder")
+    parser.add_argument("--only", default="balanced,unbalanced,foreign,time,folder,rounds")
     parser.add_argument("--pictures", default="1000,5000", help="sizes of the folders")
     arguments = parser.parse_args()
     wanted = arguments.only.split(",")
@@ -290,11 +259,6 @@ def main() -> None:
     if "unbalanced" in wanted:
         print(f"## Class sizes {', '.join(map(str, UNBALANCED))}\n")
         print_table(["accuracy, %", *shots], accuracies(X, y, arguments.draws, unbalanced=True))
-    if "suggest" in wanted:
-        headers = ["accuracy, %, after this many labels by hand", *(str(8 + 8 * n) for n in range(5))]
-        for unbalanced in (False, True):
-            print(f"## Labelling what is suggested, {'unbalanced' if unbalanced else 'balanced'} folder\n")
-            print_table(headers, suggestion_curve(X, y, arguments.draws, unbalanced))
     if "foreign" in wanted:
         print("## Two classes without examples: % of their items found / % of the others lost\n")
         print_table(["--lose", *shots], foreign_items(X, y, arguments.draws))
@@ -306,6 +270,9 @@ def main() -> None:
         headers = ["hashes, cache", "loading", "reading", "encoder", "labelling", "start, gallery", "all", "peak, MB"]
         sizes = [int(size) for size in arguments.pictures.split(",")]
         print_table(["", *headers], folders(arguments.photos, sizes))
+    if "rounds" in wanted:
+        script = Path(__file__).with_name("labelling_rounds.py")
+        subprocess.run([sys.executable, str(script), "--draws", str(arguments.draws)], check=True)
 
 
 if __name__ == "__main__":

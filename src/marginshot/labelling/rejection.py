@@ -82,16 +82,16 @@ def fit_rejection(
     """
     outside = np.zeros(len(view), dtype=bool) if none is None else none
     labels = np.where(outside, -1, given)
-    centres, threshold, _ = _fit(view.unit, labels, outside, lose)
-    _, smooth_threshold, likeness = _fit(view.smooth, labels, outside, lose)
+    centres, threshold, _ = measure(view.unit, labels, outside, lose)
+    _, smooth_threshold, likeness = measure(view.smooth, labels, outside, lose)
     rule = Rejection(view.mean, centres, view.unit[outside], threshold)
     return rule, outside | (likeness < smooth_threshold)
 
 
-def _fit(
+def measure(
     rows: Array, given: NDArray[np.integer], none: NDArray[np.bool_], lose: float
 ) -> tuple[Array, float, NDArray[np.floating]]:
-    """Centres (n_classes, D), threshold, and the likeness (n_rows,) of each of the unit rows, less that to none."""
+    """Centres (n_classes, D), threshold, and the likeness (n_rows,) of unit rows to the classes, less that to none."""
     members = [np.flatnonzero(given == c) for c in np.unique(given[given >= 0])]
     centres = l2_normalize(np.stack([rows[own].mean(axis=0) for own in members]))
     of_none = _likeness_to_none(rows, rows[none])
