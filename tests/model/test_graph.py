@@ -11,7 +11,7 @@ from sklearn.semi_supervised import LabelSpreading
 from marginshot import TransductiveMaxMarginClassifier, solve_tasks
 from marginshot.batch.task import find_nearest, spread
 from marginshot.classifier.settings import PRESETS
-from marginshot.model.graph import DAMPING, DOUBT, LabelGraph, measure_edges
+from marginshot.model.graph import DAMPING, DOUBT, Spread, measure_edges
 from marginshot.model.neighbours import NeighbourSmoothing
 from tasks_for_tests import from_bank
 
@@ -43,7 +43,7 @@ def graph_of(rows, labels, n_neighbors=8, n_classes=None):
     smoothing.fit_transform(rows)
     n_classes = int(labels.max()) + 1 if n_classes is None else n_classes
     weights = np.ones(len(labels))
-    return LabelGraph.fit(smoothing, np.arange(len(labels)), labels, weights, n_classes), smoothing
+    return Spread.fit(smoothing, np.arange(len(labels)), labels, weights, n_classes).graph(), smoothing
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -213,3 +213,14 @@ def test_the_classifier_predicts_as_it_labelled_saved_or_not(solver, tmp_path):
 def test_the_graph_needs_neighbours():
     with pytest.raises(ValueError, match='calibration="graph" spreads labels over neighbours and n_neighbors is 0'):
         TransductiveMaxMarginClassifier(calibration="graph").fit(np.eye(3), [0, 1, -1])
+
+
+def test_changed_labels_spread_as_if_from_nothing():
+    rows, classes = balls(shots=3)
+    smoothing = NeighbourSmoothing(8, 0.5)
+    smoothing.fit_transform(rows)
+    first = Spread.fit(smoothing, np.arange(10), classes[:10], np.ones(10), 4)
+    again = Spread.fit(smoothing, np.arange(12), classes[:12], np.ones(12), 4)
+    assert_allclose(first.changed(again.known, np.arange(4)).reached, again.reached, atol=1e-8)
+    swapped = first.changed(again.known[:, [2, 0, 1, 3]], np.array([2, 0, 1, -1]))
+    assert_allclose(swapped.reached, again.reached[:, [2, 0, 1, 3]], atol=1e-8)

@@ -107,12 +107,16 @@ class LargeTask(OneTask):
         self.path = follow_primal_path(
             self._evaluate_at,
             settings.stages,
-            np.zeros((self.planes_map(self.support.X[:1]).shape[1], self.n_classes)),
+            self.first_planes(),
             lambda1=settings.lambda1,
             tol=settings.tol,
             max_iter=settings.max_iter,
             on_iteration=self.problem.monitor,
         )
+
+    def first_planes(self) -> Array:
+        """Where the λ2 sequence starts, (P, N)."""
+        return np.zeros((self.planes_map(self.support.X[:1]).shape[1], self.n_classes))
 
     def support_margins(self) -> Array:
         """Of the planes."""

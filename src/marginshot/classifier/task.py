@@ -18,7 +18,7 @@ from marginshot.classifier.progress import FitMonitor
 from marginshot.classifier.settings import Settings
 from marginshot.data.labels import Labelled
 from marginshot.data.rows import ArrayRows, Table
-from marginshot.model.graph import LabelGraph
+from marginshot.model.graph import LabelGraph, Spread
 from marginshot.model.mixture import Mixture, believe, fit_mixture
 from marginshot.model.named_transforms import name_of
 from marginshot.model.neighbour_search import nearest_in_gram
@@ -123,8 +123,12 @@ class OneTask(ABC):
     def spread_labels(self) -> float:
         """Spread the labels over the graph of neighbours; returns the weight of its logits."""
         smoothing = cast(NeighbourSmoothing, self.smoothing)
-        known = self.known
-        self.graph = LabelGraph.fit(smoothing, known.index, known.labels, self.problem.weights, self.n_classes)
+        known, weights = self.known, self.problem.weights
+        self.spread = Spread.fit(smoothing, known.index, known.labels, weights, self.n_classes)
+        return self._listen_to_graph(smoothing)
+
+    def _listen_to_graph(self, smoothing: NeighbourSmoothing) -> float:
+        self.graph = self.spread.graph()
         self.graph_logits = self.graph.logits_of_fitted(smoothing.filled)
         return self.graph.weight
 

@@ -105,6 +105,46 @@ def graph_logits(reached: Array, weight: float, least: float) -> Array:
 
 
 @dataclass(frozen=True)
+class Ties:
+    """Rows tied to their neighbours, before any of them has a label.
+
+    Attributes
+    ----------
+    similarity : sparse array of shape (M, M)
+        S = D^−½ W D^−½.
+    degrees : ndarray of shape (M,)
+        D.
+    width : float
+        s.
+    weight : float
+        ω, as the dimension of the rows has it.
+    """
+
+    similarity: csr_array
+    degrees: Array
+    width: float
+    weight: float
+
+    @classmethod
+    def between(cls, rows: NDArray[np.floating], neighbours: Indices) -> Ties:
+        """Edges between unit ``rows`` (M, D) and their ``neighbours`` (M, k), the nearest first."""
+        n_rows, k = neighbours.shape
+        squares = squared_distances(rows, rows, neighbours)
+        width, weight = measure_edges(squares)
+        ends = (np.repeat(np.arange(n_rows), k), neighbours.ravel())
+        edges = coo_array((np.exp(-squares / width).ravel(), ends), shape=(n_rows, n_rows)).tocsr()
+        edges = edges.maximum(edges.T)
+        degrees = edges.sum(axis=1)
+        roots = np.sqrt(degrees)
+        inverse = diags_array(np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0))
+        return cls((inverse @ edges @ inverse).tocsr(), degrees, width, weight)
+
+    def spread(self, labels: Array) -> Array:
+        """F (M, N) of what the labelled rows count for, Y (M, N)."""
+        return _conjugate_gradients(self.similarity, labels)
+
+
+@dataclass(frozen=True)
 class LabelGraph:
     """What has spread over the neighbours in one task of any size, and what later rows take from it.
 
@@ -124,42 +164,6 @@ class LabelGraph:
     degrees: Array
     width: float
     weight: float
-
-    @classmethod
-    def fit(
-        cls, smoothing: NeighbourSmoothing, support: Indices, labels: Indices, weights: Array, n_classes: int
-    ) -> LabelGraph:
-        """Spread labels over the rows and neighbours that ``smoothing`` found.
-
-        ``labels`` (n,) are those of the rows at ``support`` (n,), which count for ``weights`` (n,).
-
-        Examples
-        --------
-        >>> angles = np.array([0.0, 3.1, 0.4, 0.8, 1.2, 1.6, 2.8])           # a chain from row 0, a pair at row 1
-        >>> smoothing = NeighbourSmoothing(2, 0.5)
-        >>> _ = smoothing.fit_transform(np.stack((np.cos(angles), np.sin(angles)), axis=1))
-        >>> graph = LabelGraph.fit(smoothing, np.array([0, 1]), np.array([0, 1]), np.ones(2), 2)
-        >>> graph.logits_of_fitted(smoothing.filled).argmax(axis=1), graph.weight
-        (array([0, 1, 0, 0, 0, 0, 1]), 1.0)
-        """
-        rows, neighbours = smoothing.rows, smoothing.neighbours
-        n_rows, k = neighbours.shape
-        squares = squared_distances(rows, rows, neighbours)
-        width, weight = measure_edges(squares)
-        ends = (np.repeat(np.arange(n_rows), k), neighbours.ravel())
-        edges = coo_array((np.exp(-squares / width).ravel(), ends), shape=(n_rows, n_rows)).tocsr()
-        edges = edges.maximum(edges.T)
-        degrees = edges.sum(axis=1)
-        roots = np.sqrt(degrees)
-        inverse = diags_array(np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0))
-        known = np.zeros((n_rows, n_classes))
-        filled = smoothing.filled[support]
-        known[(np.cumsum(smoothing.filled) - 1)[support[filled]], labels[filled]] = weights[filled]
-        similarity = (inverse @ edges @ inverse).tocsr()
-        weight *= _trust(similarity, rows, known)
-        reached = np.maximum(_conjugate_gradients(similarity, known), 0.0)
-        reached[reached.sum(axis=1) <= LEAST_REACHED] = 0.0
-        return cls(reached, degrees, width, weight)
 
     def logits_of_fitted(self, filled: NDArray[np.bool_]) -> Array:
         """Logits (n, N) at all rows of `fit`, of which those ``filled`` (n,) have a direction."""
@@ -193,6 +197,68 @@ class LabelGraph:
         return spread
 
 
+@dataclass(frozen=True)
+class Spread:
+    """Labels spread over the ties of the rows of a task, and what is kept for when they change.
+
+    Attributes
+    ----------
+    ties : Ties
+    known : ndarray of shape (M, N)
+        Y, what the labelled rows count for.
+    reached : ndarray of shape (M, N)
+        F.
+    trust : float
+        What labelled rows, left out, say of the graph.
+    """
+
+    ties: Ties
+    known: Array
+    reached: Array
+    trust: float
+
+    @classmethod
+    def fit(
+        cls, smoothing: NeighbourSmoothing, support: Indices, labels: Indices, weights: Array, n_classes: int
+    ) -> Spread:
+        """Spread labels over the rows and neighbours that ``smoothing`` found.
+
+        ``labels`` (n,) are those of the rows at ``support`` (n,), which count for ``weights`` (n,).
+
+        Examples
+        --------
+        >>> angles = np.array([0.0, 3.1, 0.4, 0.8, 1.2, 1.6, 2.8])           # a chain from row 0, a pair at row 1
+        >>> smoothing = NeighbourSmoothing(2, 0.5)
+        >>> _ = smoothing.fit_transform(np.stack((np.cos(angles), np.sin(angles)), axis=1))
+        >>> graph = Spread.fit(smoothing, np.array([0, 1]), np.array([0, 1]), np.ones(2), 2).graph()
+        >>> graph.logits_of_fitted(smoothing.filled).argmax(axis=1), graph.weight
+        (array([0, 1, 0, 0, 0, 0, 1]), 1.0)
+        """
+        ties = Ties.between(smoothing.rows, smoothing.neighbours)
+        known = place_labels(smoothing.filled, support, labels, weights, n_classes)
+        return cls(ties, known, ties.spread(known), trust_in(ties, smoothing.rows, known))
+
+    def changed(self, known: Array, before: Indices) -> Spread:
+        """Labels ``known`` (M, N') instead, whose class c was the class ``before`` (N',) here, −1 where it is new.
+
+        F is linear in Y: only what differs is spread. The trust stays.
+        """
+        same = len(before) == self.known.shape[1] and (before == np.arange(len(before))).all()
+        was, reached = (
+            array.copy() if same else np.where(before >= 0, array[:, before], 0.0)
+            for array in (self.known, self.reached)
+        )
+        other = np.flatnonzero((known != was).any(axis=0))
+        reached[:, other] += self.ties.spread(known[:, other] - was[:, other])
+        return Spread(self.ties, known, reached, self.trust)
+
+    def graph(self) -> LabelGraph:
+        """What the classifier keeps of it."""
+        reached = np.maximum(self.reached, 0.0)
+        reached[reached.sum(axis=1) <= LEAST_REACHED] = 0.0
+        return LabelGraph(reached, self.ties.degrees, self.ties.width, self.trust * self.ties.weight)
+
+
 def squared_distances(rows: NDArray[np.floating], stored: NDArray[np.floating], nearest: Indices) -> Array:
     """(n, k) from unit ``rows`` (n, D) to those of ``stored`` (M, D) that are ``nearest`` (n, k)."""
     squares = np.empty(nearest.shape)
@@ -201,8 +267,16 @@ def squared_distances(rows: NDArray[np.floating], stored: NDArray[np.floating], 
     return np.maximum(2.0 - 2.0 * squares, 0.0)
 
 
-def _trust(similarity: csr_array, rows: NDArray[np.floating], known: Array) -> float:
-    """`trust_by_labels` of a sparse graph whose labelled rows count for ``known`` (M, N)."""
+def place_labels(filled: NDArray[np.bool_], support: Indices, labels: Indices, weights: Array, n_classes: int) -> Array:
+    """What the labelled rows count for, Y (M, N), among the M rows that are ``filled``, that is have a direction."""
+    known = np.zeros((int(filled.sum()), n_classes))
+    there = filled[support]
+    known[(np.cumsum(filled) - 1)[support[there]], labels[there]] = weights[there]
+    return known
+
+
+def trust_in(ties: Ties, rows: NDArray[np.floating], known: Array) -> float:
+    """`trust_by_labels` of tied unit ``rows`` (M, D) whose labelled ones count for ``known`` (M, N)."""
     members = (known > 0).astype(np.float64)
     counts, labelled = members.sum(axis=0), np.flatnonzero(members.any(axis=1))
     several = labelled[members[labelled] @ counts > 1]
@@ -214,7 +288,7 @@ def _trust(similarity: csr_array, rows: NDArray[np.floating], known: Array) -> f
     for part in np.array_split(checked, -(-n_checked * len(rows) // _CHECKED_ENTRIES)):
         alone = np.zeros((len(rows), len(part)))
         alone[part, np.arange(len(part))] = 1.0
-        reached = _conjugate_gradients(similarity, alone)
+        reached = ties.spread(alone)
         reached[part, np.arange(len(part))] = 0.0
         by_graph.append(reached.T @ known)
     class_sums = members[labelled].T @ rows[labelled]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 SAMPLED_QUERIES = 1_000
+GROWTH = 1.1  # steps in which more rows are drawn for them, as labels take rows out
 SAMPLED_SHOTS = 50
 SAMPLED_SUPPORT = 1_000
 
@@ -21,10 +23,12 @@ def sample_rows(support: NDArray[np.int64], labels: NDArray[np.int64], n_rows: i
     shots = max(min(SAMPLED_SHOTS, SAMPLED_SUPPORT // len(classes)), 1)
     members = [np.flatnonzero(labels == c) for c in classes]
     positions = np.concatenate([rows[evenly(len(rows), shots, seed)] for rows in members])
-    queries = evenly(n_rows - len(support), SAMPLED_QUERIES, seed)
-    # The k-th query is row k + the number of support rows before it.
-    before = support - np.arange(len(support))
-    return positions, queries + np.searchsorted(before, queries, side="right")
+    n_query = n_rows - len(support)
+    count = n_rows
+    if n_query > SAMPLED_QUERIES:
+        # As many of all rows as hold these queries, in steps: one more label takes its own row out and moves no other.
+        count = round(GROWTH ** math.ceil(math.log(SAMPLED_QUERIES * n_rows / n_query, GROWTH)))
+    return positions, np.setdiff1d(evenly(n_rows, count, seed), support, assume_unique=True)
 
 
 def evenly(size: int, count: int, seed: int = 0) -> NDArray[np.int64]:

@@ -1,0 +1,187 @@
+"""The classifier again on the same rows after labels have changed: from the last answer, in a fraction of the time.
+
+What depends on the rows alone is computed once: neighbours, their graph, the rows averaged with them. The discriminant
+transform, which learns from the labels too, stays as the last complete fit left it. The rest starts from the last
+answer:
+
+- Labels spread over the graph linearly, so only those that differ are spread.
+- The mixture is fitted to the same sample of rows.
+- The planes start from the last ones, at the last λ2.
+
+`solve` states the sequence of steps here as everywhere; `WarmTask` does them. Answers move away from those of a
+complete fit as labels come, but slowly: after 20 labels, one by one, beside 231 of 77 classes (CLINC150, 13,000 rows)
+99.5 % of the rows have the label of a complete fit. `Refitter.drift` says how many labels have changed since the last.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from marginshot._lib.threads import limit_threads
+from marginshot.classifier.estimator import TransductiveMaxMarginClassifier
+from marginshot.classifier.large import LargeTask
+from marginshot.classifier.pipeline import solve
+from marginshot.classifier.small import SmallTask
+from marginshot.classifier.task import Problem
+from marginshot.data.labels import Labelled
+from marginshot.model.graph import place_labels
+from marginshot.model.neighbours import NeighbourSmoothing, neighbours_in_task
+from marginshot.model.shares import starting_prior
+
+Array = NDArray[np.float64]
+
+# The planes of a refit end at this multiple of the gradient norm at which those of a fit do. Chosen on CLINC150
+# (77 classes, 3 examples each, 20 more labels): 3 to 30 leave the same label on the same 99.5 % of the rows.
+TOLERANCE = 30.0
+
+
+class WarmTask(LargeTask):
+    """A large task on the rows of another that was solved, with other labels.
+
+    Parameters
+    ----------
+    problem : Problem
+        The new labels.
+    last : LargeTask
+        The solved task on the same rows.
+    """
+
+    def __init__(self, problem: Problem, last: LargeTask) -> None:
+        settings = problem.settings
+        ending = replace(settings, lambda2=settings.stages[-1:], tol=TOLERANCE * settings.tol)
+        super().__init__(replace(problem, transformer=last.problem.transformer, settings=ending))
+        self.last: LargeTask | None = last
+        names = last.known.classes
+        place = np.minimum(np.searchsorted(names, self.known.classes), len(names) - 1)
+        self.before = np.where(names[place] == self.known.classes, place, -1)
+
+    @staticmethod
+    def can_follow(task: LargeTask, last: LargeTask) -> bool:
+        """Whether the rows, as ``last`` made them, serve the new labels of ``task``."""
+        n_neighbors = 0 if last.smoothing is None else last.smoothing.n_neighbors
+        wanted = neighbours_in_task(task.settings.n_neighbors, task.n_support, task.n_rows, task.n_classes)
+        return task.kernel.is_linear and n_neighbors == wanted
+
+    def transform(self) -> None:
+        """As the last complete fit left it."""
+        last = self._last()
+        self.table, self.row_map = last.table, last.row_map
+        if self.in_memory:
+            self.lengths = last.lengths
+
+    def average_with_neighbours(self, n_neighbors: int, weight: float) -> None:
+        """As the last complete fit left it."""
+        self.smoothing = self._last().smoothing
+
+    def spread_labels(self) -> float:
+        """Spread what differs from the last labels."""
+        smoothing, known = cast(NeighbourSmoothing, self.smoothing), self.known
+        placed = place_labels(smoothing.filled, known.index, known.labels, self.problem.weights, self.n_classes)
+        self.spread = self._last().spread.changed(placed, self.before)
+        return self._listen_to_graph(smoothing)
+
+    def first_planes(self) -> Array:
+        """The last ones; zero for classes that are new."""
+        return np.where(self.before >= 0, self._last().path.coef[:, self.before], 0.0)
+
+    def forget(self) -> None:
+        """Let go of the task before, once solved."""
+        self.last = None
+
+    def _last(self) -> LargeTask:
+        if self.last is None:
+            raise RuntimeError("A warm task is solved once.")
+        return self.last
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """A solved task, and the labels of the complete fit that it goes back to."""
+
+    task: LargeTask
+    known: Labelled
+    number: int
+
+
+class Refitter:
+    """Fits a classifier to the same rows again and again, as their labels change; threads may share it.
+
+    Parameters
+    ----------
+    classifier : TransductiveMaxMarginClassifier
+        Its parameters are those of every fit; it stays unfitted itself.
+    X : array of shape (n_rows, n_features)
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> X, truth = load_digits(return_X_y=True)
+    >>> y = np.full(len(X), -1)
+    >>> y[:30] = truth[:30]
+    >>> refitter = Refitter(TransductiveMaxMarginClassifier.from_preset("auto"), X)
+    >>> first = refitter.fit(y)
+    >>> y[30] = truth[30]
+    >>> refitter.drift(y), bool(np.mean(refitter.refit(y).transduction_ == first.transduction_) > 0.99)
+    (0.03333333333333333, True)
+    """
+
+    def __init__(self, classifier: TransductiveMaxMarginClassifier, X: ArrayLike) -> None:
+        self.classifier, self.X = classifier, X
+        self._lock = threading.Lock()
+        self._last: _Answer | None = None
+        self._n_fits = 0
+
+    def fit(self, y: ArrayLike, sample_weight: ArrayLike | None = None) -> TransductiveMaxMarginClassifier:
+        """A classifier fitted to labels ``y`` (n_rows,) from nothing, −1 where unknown; later refits start from it."""
+        return self._fit(y, sample_weight, None)
+
+    def refit(self, y: ArrayLike, sample_weight: ArrayLike | None = None) -> TransductiveMaxMarginClassifier:
+        """A classifier fitted to labels ``y`` (n_rows,) from the last answer; from nothing where there is none."""
+        return self._fit(y, sample_weight, self._last)
+
+    def drift(self, y: ArrayLike) -> float:
+        """Labels of ``y`` (n_rows,) that the last complete fit had not, or otherwise, as a share of those it had.
+
+        Infinite where there was no such fit, and where classes have come or gone.
+        """
+        last = self._last
+        if last is None:
+            return np.inf
+        now: dict[int, object] = {
+            row: label for row, label in enumerate(np.asarray(y).tolist()) if label not in (-1, "")
+        }
+        known = last.known
+        then = dict(zip(known.index.tolist(), known.classes[known.labels].tolist(), strict=True))
+        if set(now.values()) != set(then.values()):
+            return np.inf
+        return sum(now.get(row) != then.get(row) for row in now.keys() | then.keys()) / len(then)
+
+    def _fit(
+        self, y: ArrayLike, sample_weight: ArrayLike | None, last: _Answer | None
+    ) -> TransductiveMaxMarginClassifier:
+        classifier: TransductiveMaxMarginClassifier = clone(self.classifier)
+        with limit_threads(classifier.n_jobs):
+            task = classifier._open_task(self.X, y, sample_weight, classifier._settings())
+            if isinstance(task, LargeTask) and last is not None and WarmTask.can_follow(task, last.task):
+                task = WarmTask(task.problem, last.task)
+            solution = solve(task, task.settings, starting_prior(classifier.prior, task.n_classes))
+            classifier._learn(task, solution)
+        self._keep(task, last)
+        return classifier
+
+    def _keep(self, task: SmallTask | LargeTask, last: _Answer | None) -> None:
+        """Remember a solved task, unless a complete fit has ended since it began."""
+        with self._lock:
+            if isinstance(task, WarmTask) and last is not None:
+                task.forget()
+                if self._last is None or self._last.number <= last.number:
+                    self._last = _Answer(task, last.known, last.number)
+            elif isinstance(task, LargeTask):
+                self._n_fits += 1
+                self._last = _Answer(task, task.known, self._n_fits)
