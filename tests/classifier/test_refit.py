@@ -89,6 +89,7 @@ def test_a_small_task_is_fitted_from_nothing(auto):
     refitter.fit(labelled(truth, 12))
     y = labelled(truth, 13)
     np.testing.assert_array_equal(refitter.refit(y).label_distributions_, auto.fit(X, y).label_distributions_)
+    assert refitter.drift(y) == 0
 
 
 def test_drift_counts_labels_that_differ(auto):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from marginshot.labelling import Session
+from marginshot.labelling import Session, label_embeddings
 from marginshot.labelling.embed import embed_batches, silent
 from marginshot.labelling.encoding import Encoding
 from marginshot.labelling.tables import embedding_rows, read_table, write_table
@@ -145,6 +145,54 @@ def test_nearest_examples_groups_map_and_curve(session, clusters):
     assert set(np.concatenate([group.rows for group in groups]).tolist()) <= set(range(90))
     assert set(groups[0].typical.tolist()) <= set(groups[0].rows.tolist())
     assert session.curve[-1][0] == 32
+
+
+def test_many_rows_are_answered_from_the_last_answers_and_settled_by_a_complete_fit():
+    rng = np.random.default_rng(0)
+    truth = np.arange(1500) % 5
+    X = (rng.normal(0, 1, (5, 20))[truth] + rng.normal(0, 0.9, (1500, 20))).astype(np.float32)
+    names = np.array(["ant", "bee", "cat", "dog", "elk"], dtype=object)
+    with Session.from_embeddings(X) as session:
+        session.label({row: str(names[truth[row]]) for row in range(40)})
+        first = session.answers
+        session.label({40: str(names[truth[40]])})
+        warm = session.answers
+        assert np.mean(warm.codes == first.codes) > 0.99
+        assert session._solved.drift == pytest.approx(1 / 40)
+        assert session._completing is None
+        session.label({row: str(names[truth[row]]) for row in range(41, 50)})
+        assert session.answers.version == 3
+        session._completing.join()
+        settled = session.latest
+        assert session._solved.drift == 0
+        assert session.settle() is settled
+        given = [*names[truth[:50]].tolist(), *[""] * 1450]
+        fresh = label_embeddings(X, given)
+        assert tuple(settled.labels) == fresh.labels
+        np.testing.assert_allclose(settled.probabilities, fresh.answers.probabilities, atol=1e-5)
+        assert session.labelling().labels == fresh.labels
+
+
+@pytest.mark.usefixtures("encoded")
+def test_texts_are_answered_from_the_names_of_classes_alone(tmp_path):
+    texts = ["late train", "late bus train", "sweet cake", "sweet cake pie", "train", "cake"]
+    write_table({"body": texts}, tmp_path / "t.csv")
+    with Session.open(tmp_path / "t.csv", text="body", classes=["train", "cake"]) as session:
+        assert session.answers.labels == ["train", "train", "cake", "cake", "train", "cake"]
+        assert len(session.next(3)) == 3
+        assert session.labelling().labels == tuple(session.answers.labels)
+        session.rename("train", "travel")
+        session.add_class("c17")
+        assert session.answers.classes == ("travel", "cake")
+
+
+def test_checked_answers_correct_what_is_promised(session, clusters):
+    promised = session.expected_accuracy().value
+    wrong = {row: "abc"[(clusters[1][row] + 1) % 3] for row in range(10, 40)}
+    session.label(wrong)
+    assert session._checks.correction()(np.array([0.9]))[0] < 0.6
+    session.undo()
+    assert session.expected_accuracy().value == pytest.approx(promised, abs=1e-6)
 
 
 def test_history_tells_undo_too(session):

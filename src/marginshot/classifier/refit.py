@@ -61,13 +61,6 @@ class WarmTask(LargeTask):
         place = np.minimum(np.searchsorted(names, self.known.classes), len(names) - 1)
         self.before = np.where(names[place] == self.known.classes, place, -1)
 
-    @staticmethod
-    def can_follow(task: LargeTask, last: LargeTask) -> bool:
-        """Whether the rows, as ``last`` made them, serve the new labels of ``task``."""
-        n_neighbors = 0 if last.smoothing is None else last.smoothing.n_neighbors
-        wanted = neighbours_in_task(task.settings.n_neighbors, task.n_support, task.n_rows, task.n_classes)
-        return task.kernel.is_linear and n_neighbors == wanted
-
     def transform(self) -> None:
         """As the last complete fit left it."""
         last = self._last()
@@ -100,11 +93,20 @@ class WarmTask(LargeTask):
         return self.last
 
 
+def can_follow(task: SmallTask | LargeTask, last: SmallTask | LargeTask) -> bool:
+    """Whether both are large, and the rows as ``last`` made them serve the new labels of ``task``."""
+    if not (isinstance(task, LargeTask) and isinstance(last, LargeTask)):
+        return False
+    n_neighbors = 0 if last.smoothing is None else last.smoothing.n_neighbors
+    wanted = neighbours_in_task(task.settings.n_neighbors, task.n_support, task.n_rows, task.n_classes)
+    return task.kernel.is_linear and n_neighbors == wanted
+
+
 @dataclass(frozen=True)
 class _Answer:
     """A solved task, and the labels of the complete fit that it goes back to."""
 
-    task: LargeTask
+    task: SmallTask | LargeTask
     known: Labelled
     number: int
 
@@ -168,8 +170,8 @@ class Refitter:
         classifier: TransductiveMaxMarginClassifier = clone(self.classifier)
         with limit_threads(classifier.n_jobs):
             task = classifier._open_task(self.X, y, sample_weight, classifier._settings())
-            if isinstance(task, LargeTask) and last is not None and WarmTask.can_follow(task, last.task):
-                task = WarmTask(task.problem, last.task)
+            if last is not None and can_follow(task, last.task):
+                task = WarmTask(task.problem, cast(LargeTask, last.task))
             solution = solve(task, task.settings, starting_prior(classifier.prior, task.n_classes))
             classifier._learn(task, solution)
         self._keep(task, last)
@@ -182,6 +184,6 @@ class Refitter:
                 task.forget()
                 if self._last is None or self._last.number <= last.number:
                     self._last = _Answer(task, last.known, last.number)
-            elif isinstance(task, LargeTask):
-                self._n_fits += 1
-                self._last = _Answer(task, task.known, self._n_fits)
+                return
+            self._n_fits += 1
+            self._last = _Answer(task, task.known, self._n_fits)

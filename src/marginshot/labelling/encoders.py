@@ -101,7 +101,9 @@ class PictureEncoder:
         return file_digest(content)
 
     def load(self) -> None:
-        """Load the network."""
+        """Load the network, once."""
+        if self._loaded is not None:
+            return
         # The one bridge from labelling to the extra `vision`; only pictures never seen before cross it.
         from marginshot.vision.picture_encoder import LoadedPictureEncoder
 
@@ -172,8 +174,9 @@ class TextEncoder:
         return hashlib.sha256(content.encode()).hexdigest()
 
     def load(self) -> None:
-        """Load the model."""
-        self._model = _load_sentence_model(self.name, self._device)
+        """Load the model, once."""
+        if self._model is None:
+            self._model = _load_sentence_model(self.name, self._device)
 
     def prepare(self, content: str) -> str:
         """The beginning of the text, which is more than a model reads of it."""

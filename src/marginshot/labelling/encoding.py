@@ -91,11 +91,6 @@ class Encoding:
                 self._packed = rows, X if len(rows) == len(X) else X[rows]
             return self._packed
 
-    def rows_of(self, rows: Rows) -> NDArray[np.float32]:
-        """Embeddings (n, n_features) of n rows that are ready."""
-        there, X = self.snapshot()
-        return X if len(rows) == len(there) else X[np.searchsorted(there, rows)]
-
     def run(self) -> None:
         """Encode all items, here and now."""
         collection, encoder, store = self._work

@@ -4,46 +4,42 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from marginshot.labelling import acts, estimates
+from marginshot.labelling import acts, audits
+from marginshot.labelling.checks import Checks
 from marginshot.labelling.collection import Collection
 from marginshot.labelling.embed import Progress as OnProgress
 from marginshot.labelling.embed import silent
 from marginshot.labelling.embedding_map import embedding_map
 from marginshot.labelling.encoders import ItemEncoder, make_encoder
 from marginshot.labelling.encoding import Encoding, Progress
-from marginshot.labelling.estimates import Estimate
-from marginshot.labelling.events import Act, EventLog, default_folder, log_path
+from marginshot.labelling.events import EventLog, default_folder, log_path
 from marginshot.labelling.folders import as_paths
 from marginshot.labelling.groups import Group, find_groups
 from marginshot.labelling.journal import Items, Journal
 from marginshot.labelling.labelling import Labelling, PathLike
 from marginshot.labelling.opening import open_collection
 from marginshot.labelling.session_answers import SessionAnswers, examples_of
-from marginshot.labelling.sketch import EmbeddingView
-from marginshot.labelling.solving import Solved, as_labelling, solve_state
+from marginshot.labelling.solving import Solved, Solver
 from marginshot.labelling.sources import Source
 from marginshot.labelling.state import UNKNOWN, State
 from marginshot.labelling.store import open_store
 from marginshot.labelling.suggestions import suggest_rows
 from marginshot.labelling.tables import embedding_rows, stack_embeddings
-from marginshot.model.transforms import CentreAndNormalise
+from marginshot.labelling.worklist import Estimate, Worklist, expected_accuracy, worklist
 
 Rows = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Worklist:
-    """Rows to check, (n,), and the accuracy over all items expected after each of them, (n,)."""
-
-    rows: Rows
-    expected: NDArray[np.float64]
+# Share of new labels from which on a complete fit pays: until then 99 % of the items have the label it would give
+# (benchmarks/session.py, CLINC150 and Tiny-ImageNet, 1 to 5 examples a class).
+_DRIFT = 0.1
 
 
 class Session(Journal):
@@ -75,10 +71,14 @@ class Session(Journal):
     ) -> None:
         super().__init__(collection, log)
         self.source = None if source is None else source.path
-        self._collection, self._opened, self._encoder = collection, source, encoder
-        self._encoding = Encoding(collection, encoder, None if encoder is None else open_store(cache), on_progress)
+        self._collection, self._opened = collection, source
+        store = None if encoder is None else open_store(cache)
+        self._encoding = Encoding(collection, encoder, store, on_progress)
+        self._solver = Solver(encoder, store)
         self._solving, self._mapping = threading.Lock(), threading.Lock()
         self._solved: Solved | None = None
+        self._completing: threading.Thread | None = None
+        self._checks = Checks()
         self._map: tuple[int, NDArray[np.float32]] | None = None
         self._curve: list[tuple[int, float]] = []
 
@@ -197,25 +197,59 @@ class Session(Journal):
         return self.solve()
 
     def solve(self) -> SessionAnswers:
-        """Answers for the newest state; one thread solves at a time."""
+        """Answers for the newest state, which start from the last ones; one thread solves at a time.
+
+        Where many labels are new, a complete fit is made in a thread, and takes their place.
+        """
         return self._solve().answers
 
-    def _solve(self) -> Solved:
+    def settle(self) -> SessionAnswers:
+        """Answers for the newest state by a complete fit, as `marginshot.labelling.label_embeddings` makes it."""
+        return self._solve(complete=True).answers
+
+    def _solve(self, complete: bool = False) -> Solved:
         with self._solving:
             state = self.refresh()
             rows, X = self._encoding.snapshot()
             before = self._solved
-            if before is not None and before.answers.version == state.version and len(before.rows) == len(rows):
+            if before is not None and before.knows(state, rows) and not (complete and before.drift):
                 return before
-            solved = solve_state(state, rows, X)
-            codes = np.full(self.n_items, UNKNOWN) if before is None else before.answers.codes
-            changed = np.flatnonzero(codes != solved.answers.codes)
-            solved = replace(solved, answers=replace(solved.answers, changed=changed))
-            if len(solved.answers.classes) >= 2:
-                expected = estimates.expected_accuracy(solved.answers.confidence[rows]).value
-                self._curve.append((int(state.checked.sum()), expected))
-            self._solved = solved
-            return solved
+            solved = self._publish(state, self._solver.solve(state, rows, X, complete=complete))
+        if solved.drift > _DRIFT and (self._completing is None or not self._completing.is_alive()):
+            self._completing = threading.Thread(target=self._complete, name="marginshot-fit", daemon=True)
+            self._completing.start()
+        return solved
+
+    def _publish(self, state: State, solved: Solved) -> Solved:
+        """Make answers the newest ones."""
+        before = self.latest
+        codes = np.full(self.n_items, UNKNOWN) if before is None else before.codes
+        changed = np.flatnonzero(codes != solved.answers.codes)
+        solved = replace(solved, answers=replace(solved.answers, changed=changed))
+        if len(solved.answers.classes) >= 2:
+            self._curve.append((int(state.checked.sum()), self._expected(state, solved).value))
+        self._solved = solved
+        return solved
+
+    def _complete(self) -> None:
+        """Fit completely, beside all else; later answers start from it, and those of the same state give way to it."""
+        state = self._state
+        rows, X = self._encoding.snapshot()
+        solved = self._solver.solve(state, rows, X, complete=True)
+        with self._solving:
+            if solved.knows(self._state, self._encoding.snapshot()[0]):
+                self._publish(state, solved)
+
+    def _say(self, saying: acts.Saying) -> int:
+        with self._lock:
+            before, answers = self._state, self.latest
+            version = super()._say(saying)
+            self._checks.compare(before, self._state, answers)
+            return version
+
+    def _expected(self, state: State, solved: Solved) -> Estimate:
+        confidence, checked = solved.answers.confidence[solved.rows], state.checked[solved.rows]
+        return expected_accuracy(confidence, checked, self._checks.correction())
 
     def confirm(self, items: Items) -> int:
         """Say that the present answers for these items are right."""
@@ -256,75 +290,56 @@ class Session(Journal):
     def next(self, n: int = 20) -> Rows:
         """Rows worth labelling next, the most useful first, (at most n,)."""
         solved = self._solve()
-        rows, X = solved.rows, self._encoding.rows_of(solved.rows)
-        given = self._state.given[rows].astype(np.int64)
-        probabilities = solved.answers.probabilities[rows].astype(np.float64)
-        return rows[suggest_rows(EmbeddingView(X), probabilities, given, n)] if len(rows) else rows
+        probabilities = np.zeros((len(solved.view), len(solved.answers.classes)))
+        probabilities[: len(solved.rows)] = solved.answers.probabilities[solved.rows]
+        asked = solved.padded(self._state.given[solved.rows])
+        return solved.rows[suggest_rows(solved.view, probabilities, asked, n)] if len(solved.rows) else solved.rows
 
     def worklist(self, target: float = 0.95) -> Worklist:
-        """What to check, least sure first, for this share of all items to be right, and what each check brings."""
-        if not 0 < target <= 1:
-            raise ValueError(f"The accuracy to reach lies between 0 and 1; got {target}.")
+        """What to check, the answer most likely wrong first, for this share of all items to be right."""
         solved = self._solve()
-        confidence = solved.answers.confidence[solved.rows].astype(np.float64)
-        order = np.argsort(confidence, kind="stable")
-        order = order[~self._state.checked[solved.rows[order]]]
-        reached = (confidence.sum() + np.cumsum(1.0 - confidence[order])) / max(len(confidence), 1)
-        length = 0 if confidence.sum() >= target * len(confidence) else int(np.searchsorted(reached, target)) + 1
-        return Worklist(solved.rows[order[:length]], reached[:length])
+        confidence, checked = solved.answers.confidence[solved.rows], self._state.checked[solved.rows]
+        found = worklist(confidence, checked, target, self._checks.correction())
+        return Worklist(solved.rows[found.rows], found.expected)
 
     def expected_accuracy(self) -> Estimate:
-        """Share of right answers over all embedded items, as their probabilities promise."""
+        """Share of right answers over all embedded items, as their probabilities and the answers checked promise."""
         solved = self._solve()
         if len(solved.answers.classes) < 2:
             raise ValueError("There are no answers yet: label examples of at least two classes.")
-        return estimates.expected_accuracy(solved.answers.confidence[solved.rows])
+        return self._expected(self._state, solved)
 
     def audit(self, n: int = 30) -> Rows:
         """Rows of a random sample to check by hand; the same ones until all are checked."""
         if n < 1:
             raise ValueError(f"An audit needs at least one item; got {n}.")
         answers = self._solve().answers
-        drawn = estimates.open_audit(self._state)
-        if drawn is None:
-            self._say(lambda state: self._draw(state, answers, n))
-            drawn = self._state.audits[-1]
-        return drawn.slots[drawn.slots < self.n_items]
-
-    def _draw(self, state: State, answers: SessionAnswers, n: int) -> Act:
-        names = {known.id: known.name for known in state.classes}
-        pool = np.flatnonzero(~state.checked & np.isin(answers.codes, list(names)))
-        if not len(pool):
-            raise ValueError("There is no unchecked answer to draw a sample from.")
-        rows = np.random.default_rng(state.version).permutation(pool)[:n].tolist()
-        keys = [self._keys.keys[row] for row in rows]
-        return "audit", {"items": keys, "answered": [names[int(answers.codes[row])] for row in rows]}
+        if audits.open_audit(self._state) is None:
+            self._say(lambda state: audits.draw_audit(state, answers, n, self._keys.keys))
+        return audits.rows_of(self._state, self._state.audits[-1])
 
     def audit_result(self) -> Estimate | None:
         """Accuracy over all embedded items by the newest finished audit; None before one is finished."""
-        return estimates.audit_result(self._state, max(int(self.ready.sum()), 1))
+        return audits.audit_result(self._state, max(int(self.ready.sum()), 1))
 
     def groups_of_none(self) -> list[Group]:
         """Proposals for new classes: groups among the items that are none of the classes, the largest first."""
         solved = self._solve()
-        view = EmbeddingView(self._encoding.rows_of(solved.rows))
-        found = find_groups(view, np.flatnonzero(solved.answers.foreign[solved.rows]))
+        found = find_groups(solved.view, np.flatnonzero(solved.answers.foreign[solved.rows]))
         return [Group(solved.rows[group.rows], solved.rows[group.typical]) for group in found]
 
     def nearest_examples(self, row: int | str, n: int = 5) -> list[tuple[int, str, float]]:
         """The checked examples most like an item: row, class name and cosine, the nearest first."""
-        place = self._row(row)
-        rows, X = self._encoding.snapshot()
-        ids, given = examples_of(self._state, rows)
-        names = {known.id: known.name for known in self._state.classes}
-        examples = np.flatnonzero((given >= 0) & (rows != place))
-        if not len(examples) or place not in rows:
+        place, solved, state = self._row(row), self._solved or self._solve(), self._state
+        given = examples_of(state, solved.rows)
+        examples = np.flatnonzero((given >= 0) & (solved.rows != place))
+        if not len(examples) or place not in solved.rows:
             return []
-        unit, _ = CentreAndNormalise().fit_unit_rows(X)
-        cosines = unit[examples] @ unit[np.searchsorted(rows, place)]
-        nearest = examples[np.argsort(-cosines, kind="stable")[:n]]
-        likeness = dict(zip(examples.tolist(), cosines.tolist(), strict=True))
-        return [(int(rows[i]), names[int(ids[given[i]])], float(likeness[i])) for i in nearest.tolist()]
+        cosines = solved.view.unit[examples] @ solved.view.unit[np.searchsorted(solved.rows, place)]
+        nearest = np.argsort(-cosines, kind="stable")[:n].tolist()
+        return [
+            (int(solved.rows[examples[i]]), state.classes[given[examples[i]]].name, float(cosines[i])) for i in nearest
+        ]
 
     @property
     def map(self) -> NDArray[np.float32]:
@@ -344,15 +359,17 @@ class Session(Journal):
         return list(self._curve)
 
     def labelling(self) -> Labelling:
-        """The answers as `marginshot.labelling.label_images` gives them, with its writers and its model."""
-        solved = self._solve()
-        readable = self._collection.select(solved.rows.tolist())
-        X = self._encoding.rows_of(solved.rows)
-        return as_labelling(solved, self._state, readable, X, self._encoder, self._opened, self.problems)
+        """The labels by a complete fit as `marginshot.labelling.label_images` gives them, with writers and a model."""
+        state = self.refresh()
+        rows, X = self._encoding.snapshot()
+        readable = self._collection.select(rows.tolist())
+        return replace(self._solver.labelling(state, rows, readable, X, self._opened), problems=self.problems)
 
     def close(self) -> None:
         """End the encoding and let go of the log; all that was said is in it."""
         self._encoding.stop()
+        if self._completing is not None:
+            self._completing.join()
         self._log.close()
 
     def __enter__(self) -> Self:

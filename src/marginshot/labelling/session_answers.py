@@ -69,15 +69,14 @@ class SessionAnswers:
         return [names.get(code, "") for code in codes.tolist()]
 
 
-def examples_of(state: State, rows: Rows) -> tuple[NDArray[np.int32], Rows]:
-    """Ids (n_classes,) of the classes with a checked example among ``rows``, and each row's index among them.
+def examples_of(state: State, rows: Rows) -> Rows:
+    """Place (n_ready,) among the classes of each of ``rows`` (n_ready,) that was checked; UNKNOWN for all others.
 
     Labels accepted in bulk are answers, not examples: to learn from them would make their errors certain.
     """
-    given = np.where(state.checked[rows], state.given[rows], UNKNOWN)
-    ids = np.array([known.id for known in state.classes if (given == known.id).any()], dtype=np.int32)
-    place = {code: index for index, code in enumerate(ids.tolist())}
-    return ids, np.array([place.get(code, UNKNOWN) for code in given.tolist()], dtype=np.int64)
+    places = np.full(state.next_id + 2, UNKNOWN)  # the last two are for UNKNOWN and NONE
+    places[[known.id for known in state.classes]] = np.arange(len(state.classes))
+    return np.where(state.checked[rows], places[state.given[rows]], UNKNOWN)
 
 
 def make_answers(

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.classifier.estimator import TransductiveMaxMarginClassifier
-from marginshot.labelling.classify import Answers, LabelSettings, label_rows
+from marginshot.classifier.refit import Refitter
+from marginshot.labelling.classify import LabelSettings, label_rows, make_classifier
 from marginshot.labelling.collection import Collection
 from marginshot.labelling.encoders import ItemEncoder
 from marginshot.labelling.labelling import Labelling
 from marginshot.labelling.model import LabelModel
-from marginshot.labelling.rejection import Rejection
+from marginshot.labelling.names import Names, embed_names
+from marginshot.labelling.rejection import fit_rejection
 from marginshot.labelling.requests import Request
 from marginshot.labelling.session_answers import SessionAnswers, examples_of, make_answers
+from marginshot.labelling.sketch import EmbeddingView
 from marginshot.labelling.sources import Source
-from marginshot.labelling.state import NONE, State
+from marginshot.labelling.state import NONE, UNKNOWN, Class, State
+from marginshot.labelling.store import Store
 
 Rows = NDArray[np.int64]
+Embeddings = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,56 +37,126 @@ class Solved:
     answers : SessionAnswers
     rows : ndarray of int64 of shape (n_ready,)
         The embedded items they know.
-    classifier, rejection : fitted, or None where fewer than two classes have an example
+    view : EmbeddingView
+        Embeddings of these, and after them those of class names.
+    drift : float
+        Share of the labels that are not those of a complete fit; 0 for one.
     """
 
     answers: SessionAnswers
     rows: Rows
-    classifier: TransductiveMaxMarginClassifier | None = None
-    rejection: Rejection | None = None
+    view: EmbeddingView
+    drift: float = 0.0
+
+    def knows(self, state: State, rows: Rows) -> bool:
+        """Whether they are the answers for this state, and for all these embedded items."""
+        return self.answers.version == state.version and len(self.rows) == len(rows)
+
+    def padded(self, values: NDArray[np.integer]) -> NDArray[np.integer]:
+        """Numbers (n_ready,) for the rows of the view, 0 for names."""
+        return np.pad(values, (0, len(self.view) - len(values)))
 
 
-def solve_state(state: State, rows: Rows, X: NDArray[np.float32]) -> Solved:
-    """Answers for a ``state`` from the embeddings ``X`` (n_ready, n_features) of ``rows`` (n_ready,)."""
-    ids, given = examples_of(state, rows)
-    if len(ids) < 2:
-        nothing = np.zeros((len(rows), len(ids)))
-        return Solved(make_answers(state, rows, ids, nothing, np.zeros(len(rows), dtype=bool)), rows)
-    names = [known.name for known in state.classes if known.id in ids]
-    # The classifier knows its classes in the order of their names, a session in that of their creation.
-    rank = np.argsort(np.argsort(np.array(names, dtype=object)))
-    known = np.where(state.given[rows] == NONE, NONE, np.where(given >= 0, rank[given], -1))
-    answers, classifier, rejection = label_rows(X, known, sorted(names), LabelSettings())
-    found = make_answers(state, rows, ids, answers.probabilities[:, rank], answers.foreign)
-    return Solved(found, rows, classifier, rejection)
+class _Table:
+    """Embeddings of items and names that stay the same while labels change, and what is computed of them once."""
+
+    def __init__(self, X: Embeddings, names: Names | None) -> None:
+        self.X, self.names = X, names
+        self.rows = X if names is None else np.concatenate((X, names.rows.astype(X.dtype, copy=False)))
+        self.view = EmbeddingView(self.rows)
+
+    @cached_property
+    def refitter(self) -> Refitter:
+        return Refitter(make_classifier(self.rows), self.rows)
+
+    def examples(self, given: Rows) -> tuple[Rows, NDArray[np.float64] | None]:
+        """Class (n_rows,) of each row and what it counts for, from those ``given`` (n_items,) to items."""
+        if self.names is None:
+            return given, None
+        weights = self.names.weights(self.X, given)
+        named = np.where(weights > 0, self.names.classes, UNKNOWN)
+        return np.concatenate((given, named)), np.concatenate((np.ones(len(given)), weights))
 
 
-def as_labelling(
-    solved: Solved,
-    state: State,
-    readable: Collection,
-    X: NDArray[np.float32],
-    encoder: ItemEncoder | None,
-    source: Source | None,
-    problems: dict[str, str],
-) -> Labelling:
-    """The answers as a `Labelling`, with its writers, for the ``readable`` items and their embeddings ``X``.
+class Solver:
+    """Answers one state after the other; threads may share it.
 
-    Classes come in the order of their names, those without an example left out. Labels accepted in bulk are given.
+    Parameters
+    ----------
+    encoder : ItemEncoder or None
+        What embedded the items; it embeds the names of classes where it reads texts.
+    store : Store or None
+        The cache of embeddings.
     """
-    answers = solved.answers
-    if solved.classifier is None or solved.rejection is None:
-        raise ValueError("There is nothing to write yet: label examples of at least two classes.")
-    order = np.argsort(np.array(answers.classes, dtype=object))
-    ids, said = answers.class_ids[order], state.given[solved.rows]
-    given = np.full(len(solved.rows), -1, dtype=np.int64)
-    for place, code in enumerate(ids.tolist()):
-        given[said == code] = place
-    probabilities = answers.probabilities[solved.rows][:, order].astype(np.float64)
-    probabilities[given >= 0] = np.eye(len(ids))[given[given >= 0]]
-    classes = tuple(answers.classes[place] for place in order.tolist())
-    told = Answers(classes, given, probabilities, answers.foreign[solved.rows], none=said == NONE)
-    name, identity = ("", "") if encoder is None else (encoder.name, encoder.identity)
-    model = LabelModel(solved.classifier, solved.rejection, readable.kind, name, identity)
-    request = Request(source, {}, {"command": "session", "encoder": name})
-    return Labelling(readable, X, told, False, model, request, problems)
+
+    def __init__(self, encoder: ItemEncoder | None, store: Store | None) -> None:
+        self._encoder, self._store = encoder, store
+        self._lock = threading.Lock()
+        self._classes: tuple[Class, ...] = ()
+        self._names: Names | None = None
+        self._table: _Table | None = None
+
+    def solve(self, state: State, rows: Rows, X: Embeddings, *, complete: bool = False) -> Solved:
+        """Answers for a ``state`` from the embeddings ``X`` (n_ready, n_features) of ``rows`` (n_ready,).
+
+        They start from the last answers, where there are any for the same embeddings, unless a ``complete`` fit is
+        asked for.
+        """
+        table, given = self._prepare(state.classes, X), examples_of(state, rows)
+        known, weights = table.examples(given)
+        ids = np.array([own.id for place, own in enumerate(state.classes) if (known == place).any()], dtype=np.int32)
+        if len(ids) < 2:
+            nothing = np.zeros((len(rows), len(ids)))
+            answers = make_answers(state, rows, ids, nothing, np.zeros(len(rows), dtype=bool))
+            return Solved(answers, rows, table.view)
+        all_ids = np.array([own.id for own in state.classes])
+        y, refitter = np.where(known >= 0, all_ids[known], UNKNOWN), table.refitter
+        classifier = refitter.fit(y, weights) if complete else refitter.refit(y, weights)
+        none = state.given[rows] == NONE
+        is_name = np.arange(len(known)) >= len(rows)
+        # An item of its class tells more than its name of what is foreign to it.
+        examples = np.where(is_name & np.isin(known, given), UNKNOWN, known)
+        _, foreign = fit_rejection(table.view, examples, LabelSettings().lose, np.pad(none, (0, is_name.sum())))
+        probabilities = classifier.label_distributions_[: len(rows)]
+        answers = make_answers(state, rows, ids, probabilities, foreign[: len(rows)])
+        return Solved(answers, rows, table.view, refitter.drift(y))
+
+    def _prepare(self, classes: tuple[Class, ...], X: Embeddings) -> _Table:
+        """The embeddings with those of the names of all classes; what was made of the same ones before is kept."""
+        with self._lock:
+            if classes != self._classes:
+                described = [own.description for own in classes]
+                names = embed_names([own.name for own in classes], self._encoder, self._store, X, described)
+                self._classes, self._names = classes, names
+            if self._table is None or self._table.X is not X or self._table.names is not self._names:
+                self._table = _Table(X, self._names)
+            return self._table
+
+    def labelling(
+        self, state: State, rows: Rows, readable: Collection, X: Embeddings, source: Source | None
+    ) -> Labelling:
+        """The ``readable`` items at ``rows`` (n_ready,), of embeddings ``X``, labelled as `label_rows` labels them.
+
+        What was accepted in bulk keeps its label, and is as good as given.
+        """
+        names, given = self._prepare(state.classes, X).names, examples_of(state, rows)
+        named = np.empty(0, dtype=np.int64) if names is None else names.classes
+        present = np.unique(np.concatenate((given[given >= 0], named)))
+        if len(present) < 2:
+            raise ValueError("There is nothing to write yet: label examples of at least two classes.")
+        order = sorted(present.tolist(), key=lambda place: state.classes[place].name)
+        rank = np.full(len(state.classes) + 2, UNKNOWN)  # the last two are for UNKNOWN and NONE
+        rank[order], rank[NONE] = np.arange(len(order)), NONE
+        classes = tuple(state.classes[place].name for place in order)
+        ranked = None if names is None else Names(names.rows, rank[names.classes])
+        said = np.where(state.given[rows] == NONE, NONE, given)
+        answers, classifier, rejection = label_rows(X, rank[said], classes, LabelSettings(), ranked)
+        places = {own.id: rank[place] for place, own in enumerate(state.classes)}
+        kept = np.array([places.get(code, UNKNOWN) for code in state.given[rows].tolist()], dtype=np.int64)
+        probabilities = answers.probabilities.copy()
+        probabilities[kept >= 0] = np.eye(len(classes))[kept[kept >= 0]]
+        told = replace(answers, given=kept, probabilities=probabilities, foreign=answers.foreign & (kept < 0))
+        name, identity = ("", "") if self._encoder is None else (self._encoder.name, self._encoder.identity)
+        model = LabelModel(classifier, rejection, readable.kind, name, identity)
+        request = Request(source, {}, {"command": "session", "encoder": name})
+        return Labelling(readable, X, told, False, model, request)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, expit, logit
+from scipy.special import betaincinv, expit, log_expit, logit
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -93,10 +93,21 @@ def fit_correction(evidence: Evidence | None = None) -> Correction:
             chance = expit(inputs @ found)
             gradient = inputs.T @ (evidence.right - chance) - precision @ (found - prior)
             curvature = precision + (inputs.T * (chance * (1.0 - chance))) @ inputs
-            found = found + np.linalg.solve(curvature, gradient)
+            step = np.linalg.solve(curvature, gradient)
+            # Where answers that were all but certain are wrong, a whole step would jump back and forth.
+            while _log_posterior(inputs, evidence.right, found + step) < _log_posterior(inputs, evidence.right, found):
+                step = step / 2
+            found = found + step
     return Correction(
         float(found[0]), float(max(found[1], 0.0)), np.asarray(np.linalg.inv(curvature), dtype=np.float64)
     )
+
+
+def _log_posterior(inputs: Array, right: NDArray[np.bool_], found: Array) -> float:
+    """Of (a, b) = ``found``, up to a constant, from ``inputs`` (n, 2) of answers that were ``right`` (n,) or not."""
+    logits = inputs @ found
+    prior = ((found - np.array([0.0, 1.0])) / _DOUBT) ** 2
+    return float(np.where(right, log_expit(logits), log_expit(-logits)).sum() - 0.5 * prior.sum())
 
 
 def expected_accuracy(

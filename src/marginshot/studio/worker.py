@@ -112,6 +112,8 @@ class Worker:
         now, tried = self._now(), self._tried
         if tried is None or now[0] != tried[0] or now[2] != tried[2]:
             return True
+        if self.answered is not None and self.answered.answers is not self.session.latest:
+            return True  # a complete fit has taken the place of quick answers
         return now[1] > tried[1] and (now[2] or now[1] >= _GROWTH * tried[1])
 
     def _answer(self) -> None:

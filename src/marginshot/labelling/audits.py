@@ -1,0 +1,49 @@
+"""Random samples of answers to check by hand, and what they say of all."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginshot.labelling.events import Act
+from marginshot.labelling.session_answers import SessionAnswers
+from marginshot.labelling.state import Audit, State
+from marginshot.labelling.worklist import Estimate, audit_estimate
+
+
+def open_audit(state: State) -> Audit | None:
+    """The sample drawn last, while some of its items are not checked yet; items that are gone do not count."""
+    return None if not state.audits or _is_finished(state, state.audits[-1]) else state.audits[-1]
+
+
+def draw_audit(state: State, answers: SessionAnswers, n: int, keys: list[str]) -> Act:
+    """A sample of at most ``n`` answers that nobody has checked, by the ``keys`` of all items."""
+    names = {known.id: known.name for known in state.classes}
+    pool = np.flatnonzero(~state.checked & np.isin(answers.codes, list(names)))
+    if not len(pool):
+        raise ValueError("There is no unchecked answer to draw a sample from.")
+    rows = np.random.default_rng(state.version).permutation(pool)[:n].tolist()
+    return "audit", {
+        "items": [keys[row] for row in rows],
+        "answered": [names[int(answers.codes[row])] for row in rows],
+    }
+
+
+def audit_result(state: State, n_ready: int) -> Estimate | None:
+    """Accuracy over ``n_ready`` items by the newest finished audit; None where there is none."""
+    finished = [audit for audit in state.audits if _is_finished(state, audit)]
+    if not finished:
+        return None
+    there = finished[-1].slots < state.n_items
+    right = state.given[finished[-1].slots[there]] == finished[-1].answered[there]
+    return audit_estimate(int(right.sum()), len(right), 1.0 - int(state.checked.sum()) / n_ready)
+
+
+def rows_of(state: State, audit: Audit) -> NDArray[np.int64]:
+    """Rows (n,) of the sample that are still in the source."""
+    return audit.slots[audit.slots < state.n_items]
+
+
+def _is_finished(state: State, audit: Audit) -> bool:
+    rows = rows_of(state, audit)
+    return len(rows) > 0 and bool(state.checked[rows].all())
