@@ -1,9 +1,12 @@
 """The studio from an act to its answers: time to be acknowledged, time to new answers, memory of the server.
 
-    python benchmarks/studio.py [--items 5000,20000] [--acts 30]
+    python benchmarks/studio.py [--items 5000,20000] [--acts 30] [--page] [--scroll 100000]
 
 Prints a Markdown table. Items are embeddings of ten classes, mixed from those of real photographs (EfficientNet-lite0);
 the server is the command in a process of its own. Every act labels one more item.
+
+With ``--page`` a browser (Playwright and Chromium) does the acts: from a key press to new captions on screen, from the
+command to items on screen when all is cached, and the longest time that scrolling through ``--scroll`` items blocks.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import http.client
 import json
 import os
 import queue
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,6 +26,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -97,7 +102,6 @@ def studio(source: Path, folder: Path) -> Iterator[Studio]:
         try:
             assert process.stdout is not None
             found = Studio(process, process.stdout.readline().strip(), time.perf_counter() - began)
-            found.sign_in()
             yield found
         finally:
             process.terminate()
@@ -122,6 +126,7 @@ def measure(n_items: int, n_acts: int) -> str:
         folder = Path(name)
         np.savez(folder / "rows.npz", X=X)
         with studio(folder / "rows.npz", folder) as page:
+            page.sign_in()
             for label in range(N_CLASSES):
                 page.act(action="label", rows=[int(np.flatnonzero(y == label)[0])], name=f"class {label}")
             rows = np.random.default_rng(1).permutation(n_items)[:n_acts].tolist()
@@ -132,15 +137,124 @@ def measure(n_items: int, n_acts: int) -> str:
     return f"| {n_items:,} | {started:.1f} | {' | '.join(cells)} | {memory:,.0f} |"
 
 
+# Milliseconds from a key press to the frame that shows the captions of its answers.
+_ACT = """(key) => new Promise((resolve) => {
+  const status = document.getElementById("status");
+  const began = performance.now();
+  const seen = new MutationObserver(() => {
+    if (!/labels? changed/.test(status.textContent)) return;
+    seen.disconnect();
+    requestAnimationFrame(() => resolve(performance.now() - began));
+  });
+  seen.observe(status, { childList: true, subtree: true });
+  document.getElementById("grid").dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+})"""
+
+# Milliseconds between frames, and of tasks that blocked the page, while it is scrolled slowly and then wildly.
+_SCROLL = """async () => {
+  const grid = document.getElementById("grid");
+  const frames = [], blocked = [0];
+  const watch = new PerformanceObserver((list) => list.getEntries().forEach((task) => blocked.push(task.duration)));
+  watch.observe({ type: "longtask" });
+  let last = await new Promise(requestAnimationFrame);
+  for (let frame = 0; frame < 400; frame++) {
+    grid.scrollTop += frame < 200 ? 60 : grid.scrollHeight / 250;
+    const now = await new Promise(requestAnimationFrame);
+    frames.push(now - last);
+    last = now;
+  }
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  return { frames, longest: Math.max(...blocked) };
+}"""
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A browser, as the tests have it."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def opened(browser: Any, address: str) -> Any:
+    """A page of the studio with items on screen."""
+    tab = browser.new_page(viewport={"width": 1440, "height": 900})
+    tab.goto(address)
+    tab.locator("#grid .cell").first.wait_for()
+    return tab
+
+
+def label_by_key(tab: Any, y: NDArray[np.int64], n_acts: int) -> list[float]:
+    """Seconds from key to captions of ``n_acts`` items; before them each class gets its first example."""
+    firsts = [int(np.flatnonzero(y == label)[0]) for label in range(N_CLASSES)]
+    for label, row in enumerate(firsts):
+        tab.locator(f"#item-{row}").click()
+        tab.keyboard.press("l")
+        tab.keyboard.type(f"class {label}")
+        tab.keyboard.press("Enter")
+        tab.get_by_role("button", name=f"Label the selection class {label}").wait_for()
+    others = [row for row in range(n_acts + max(firsts) + 1) if row not in firsts][:n_acts]
+    seconds = []
+    for row in others:
+        tab.locator(f"#item-{row}").click()
+        seconds.append(tab.evaluate(_ACT, str((y[row] + 1) % 10 or 9)) / 1000)
+    return seconds
+
+
+def measure_page(browser: Any, n_items: int, n_acts: int) -> str:
+    """One line: from key to captions; from the command to items on screen when it is started again."""
+    X, y = mixed_rows(n_items)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        np.savez(folder / "rows.npz", X=X)
+        with studio(folder / "rows.npz", folder) as server:
+            seconds = label_by_key(opened(browser, server.address), y, n_acts)
+        began = time.perf_counter()
+        with studio(folder / "rows.npz", folder) as server:
+            opened(browser, server.address)
+            usable = time.perf_counter() - began
+            started = server.seconds
+    middle, late = np.quantile(seconds, (0.5, 0.95))
+    return f"| {n_items:,} | {middle:.3f} / {late:.3f} | {started:.1f} | {usable - started:.1f} |"
+
+
+def measure_scrolling(browser: Any, n_items: int) -> str:
+    """How long the page was blocked at most while it was scrolled."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        np.savez(folder / "rows.npz", X=np.random.default_rng(0).normal(size=(n_items, 8)).astype(np.float32))
+        with studio(folder / "rows.npz", folder) as server:
+            found = opened(browser, server.address).evaluate(_SCROLL)
+    middle, late = np.quantile(found["frames"], (0.5, 0.95))
+    return (
+        f"Scrolling {n_items:,} items: {middle:.0f} ms a frame, 95 % within {late:.0f}; the page was blocked for "
+        f"{found['longest']:.0f} ms at most (0: never longer than 50)."
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--items", default="5000,20000")
     parser.add_argument("--acts", type=int, default=30)
+    parser.add_argument("--page", action="store_true")
+    parser.add_argument("--scroll", type=int, default=100_000)
     given = parser.parse_args()
+    sizes = [int(n_items) for n_items in given.items.split(",")]
+    if given.page:
+        with chromium() as browser:
+            print("| items | key to captions, median / 95th percentile | start again | then to items on screen |")
+            print("|---:|---:|---:|---:|")
+            for n_items in sizes:
+                print(measure_page(browser, n_items, given.acts), flush=True)
+            print("\n" + measure_scrolling(browser, given.scroll))
+        return
     print("Seconds, median / 95th percentile; ten classes, 1280 features.\n")
     print("| items | start | acknowledged | answers announced | answers here | server, MB |")
     print("|---:|---:|---:|---:|---:|---:|")
-    for n_items in map(int, given.items.split(",")):
+    for n_items in sizes:
         print(measure(n_items, given.acts), flush=True)
 
 
