@@ -23,7 +23,7 @@ async function send(action, body, shown) {
 }
 
 /** Send one act; resolves to whether the server took it. `late` adds what is known only once earlier acts are sent. */
-export function act(action, body = {}, { entry = null, late = () => ({}) } = {}) {
+function act(action, body = {}, { entry = null, late = () => ({}) } = {}) {
   const shown = entry && anticipate({ version: null, ...entry });
   const sent = queue.then(() => send(action, { ...body, ...late() }, shown));
   queue = sent;
@@ -42,7 +42,7 @@ export function moveTo(row) {
 }
 
 /** The rows an act is about: the selection, else the item that is looked at. */
-export function targets() {
+function targets() {
   if (state.selection.size) return [...state.selection];
   return state.cursor >= 0 ? [state.cursor] : [];
 }

@@ -8,8 +8,9 @@ import { resort, show } from "./views.js";
 
 function drawStatus() {
   const { words, changed, error } = state.status;
-  const parts = [el("span", { class: error ? "problem" : "", dir: "auto" }, words)];
-  if (changed !== null && !error) parts.push(el("span", {}, changed === 1 ? "1 label changed." : `${count(changed)} labels changed.`));
+  const parts = words ? [el("span", { class: error ? "problem" : "", dir: "auto" }, words)] : [];
+  const told = changed === 1 ? "1 label changed." : `${count(changed ?? 0)} labels changed.`;
+  if (changed !== null && !error) parts.push(el("span", {}, told));
   $("status").replaceChildren(...parts);
   $("look-changed").hidden = !changed || state.view.id === "changed";
   const { moved } = state.view;
@@ -19,7 +20,8 @@ function drawStatus() {
 
 function chips() {
   const groups = [...state.classes.values()].slice(0, 40);
-  return groups.map((group) => el("button", { class: "chip", onclick: () => actions.labelAs(group.id) }, mark(group.id), name(group.name)));
+  const chip = ({ id, name: text }) => el("button", { class: "chip", onclick: () => actions.labelAs(id) }, mark(id), name(text));
+  return groups.map(chip);
 }
 
 function drawSelection() {
@@ -29,6 +31,8 @@ function drawSelection() {
   for (const button of $("acts").querySelectorAll("button")) button.disabled = !n && state.cursor < 0;
   $("show-selected").hidden = n < 2;
 }
+
+const shownClass = (group) => [mark(group.id), name(group.name), el("kbd", {}, keyOf(group).toUpperCase())];
 
 /** Type to find a class, or to name a new one for the selection. */
 function combobox(input, listbox) {
@@ -50,8 +54,13 @@ function combobox(input, listbox) {
       ...options.map((option, i) =>
         el(
           "li",
-          { role: "option", id: `option-${i}`, "aria-selected": String(i === active), onpointerdown: (event) => take(event, i) },
-          option.group ? [mark(option.group.id), name(option.group.name), el("kbd", {}, keyOf(option.group).toUpperCase())] : ["New class ", name(option.text)],
+          {
+            role: "option",
+            id: `option-${i}`,
+            "aria-selected": String(i === active),
+            onpointerdown: (event) => take(event, i),
+          },
+          ...(option.group ? shownClass(option.group) : ["New class ", name(option.text)]),
         ),
       ),
     );

@@ -2,7 +2,7 @@
 
 import { addClass, labelAs } from "./actions.js";
 import { editClass } from "./dialogs.js";
-import { $, count, el, name, percent, settled } from "./dom.js";
+import { $, count, el, name, percent, refill, settled } from "./dom.js";
 import { keyOf, mark } from "./labels.js";
 import { NONE, on, state } from "./store.js";
 import { show } from "./views.js";
@@ -23,20 +23,23 @@ function facts(group) {
 function row(group) {
   const key = keyOf(group);
   const shown = state.view.id === "class" && state.view.param === group.id;
+  const words = { "aria-label": `Label the selection ${group.name}`, title: `Label the selection (key ${key.toUpperCase()})` };
   const label = el(
     "button",
-    { class: "key", onclick: () => labelAs(group.id), "aria-label": `Label the selection ${group.name}`, title: `Label the selection${key ? ` (key ${key.toUpperCase()})` : ""}` },
+    { class: "key", onclick: () => labelAs(group.id), ...words },
     mark(group.id),
     el("kbd", {}, key.toUpperCase()),
   );
+  const about = { "aria-current": shown ? "true" : null, "data-key": `show ${group.id}`, title: group.name };
   const look = el(
     "button",
-    { class: "look", onclick: () => show("class", group.id), "aria-current": shown ? "true" : null, title: `Show ${group.name}` },
+    { class: "look", onclick: () => show("class", group.id), ...about },
     name(group.name),
     el("span", { class: "number" }, count(state.counts.get(group.id) || 0)),
     el("span", { class: "facts", title: facts(group) }, facts(group)),
   );
-  const edit = el("button", { class: "quiet edit", onclick: () => editClass(group), "aria-label": `Change ${group.name}`, title: "Rename, merge, delete" }, "⋯");
+  const change = { "aria-label": `Change ${group.name}`, title: "Rename, merge, delete" };
+  const edit = el("button", { class: "quiet edit", onclick: () => editClass(group), ...change }, "⋯");
   return el("li", { class: "class" }, label, look, edit);
 }
 
@@ -58,22 +61,12 @@ function draw() {
   const text = $("find-class").value.trim();
   const groups = matching(text);
   const exact = groups.some((group) => group.name === text);
-  $("class-list").replaceChildren(...groups.map(row), ...(text ? [] : [noneRow()]));
+  refill($("class-list"), [...groups.map(row), ...(text ? [] : [noneRow()])]);
   $("add-class").hidden = !text || exact;
   $("class-count").textContent = state.classes.size ? count(state.classes.size) : "";
   const hint = text ? `No class has “${text}” in its name. Enter adds it.` : "Type a name above, or select items and press L.";
   $("class-hint").textContent = hint;
   $("class-hint").hidden = text ? groups.length > 0 : state.classes.size > 0;
-}
-
-/** Redraw without taking the keyboard's place away. */
-function redraw() {
-  const focused = $("class-list").contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") || document.activeElement.title : null;
-  draw();
-  if (!focused) return;
-  for (const button of $("class-list").querySelectorAll("button")) {
-    if ((button.getAttribute("aria-label") || button.title) === focused) button.focus();
-  }
 }
 
 async function add(event) {
@@ -99,6 +92,6 @@ export function init() {
   $("class-form").addEventListener("submit", add);
   $("find-class").addEventListener("input", draw);
   $("find-class").addEventListener("paste", paste);
-  on("project view", redraw);
-  on("answers", settled(redraw, 30));
+  on("project view", draw);
+  on("answers", settled(draw, 30));
 }

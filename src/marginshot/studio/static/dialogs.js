@@ -22,7 +22,7 @@ export function open(title, content) {
 export const button = (text, onclick, className = "") => el("button", { type: "button", class: className, onclick }, text);
 
 /** A form whose submit does `work` and closes. */
-export function form(work, close, ...children) {
+function form(work, close, ...children) {
   const onsubmit = (event) => {
     event.preventDefault();
     work();
@@ -31,11 +31,17 @@ export function form(work, close, ...children) {
   return el("form", { onsubmit }, ...children);
 }
 
+const NOTES = [
+  "With the pointer: click, Shift-click for a range, Ctrl-click to add, drag a frame. The mark beside a class labels the " +
+    "selection with it; its name shows its items.",
+  "✓ given by you · ✓✓ accepted in bulk · ? looks like none of the classes. The order of what you see changes only when " +
+    "you ask for it.",
+];
+
 export function help() {
   open("Keys", () => [
     el("dl", { class: "keys" }, HELP.flatMap(([keys, words]) => [el("dt", {}, el("kbd", {}, keys)), el("dd", {}, words)])),
-    el("p", { class: "muted" }, "With the pointer: click, Shift-click for a range, Ctrl-click to add, drag a frame. The key badge beside a class labels the selection with it; its name shows its items."),
-    el("p", { class: "muted" }, "✓ given by you · ✓✓ accepted in bulk · ? looks like none of the classes. The order of what you see changes only when you ask for it."),
+    ...NOTES.map((words) => el("p", { class: "muted" }, words)),
   ]);
 }
 
@@ -44,12 +50,14 @@ export function editClass(group) {
     const text = el("input", { value: group.name, dir: "auto", required: true, maxLength: 200, "aria-label": "New name" });
     const others = [...state.classes.values()].filter((other) => other.id !== group.id);
     const into = el("select", { "aria-label": "Merge into" }, others.map((other) => el("option", { value: other.id }, other.name)));
-    const n = items(group.examples);
+    const toRename = [el("label", {}, "Name ", text), el("button", { class: "main" }, "Rename")];
+    const toMerge = [el("label", {}, "All its labels become ", into), el("button", {}, "Merge")];
+    const lost = `${items(group.examples)} lose the label. It can be undone.`;
     return [
-      form(() => rename(group.id, text.value.trim()), close, el("label", {}, "Name ", text), el("button", { class: "main" }, "Rename")),
-      others.length ? form(() => merge(group.id, Number(into.value)), close, el("label", {}, "All its labels become ", into), el("button", {}, "Merge")) : null,
-      form(() => deleteClass(group.id), close, el("span", {}, `${n} lose the label. It can be undone.`), el("button", { class: "danger" }, "Delete")),
-    ].filter(Boolean);
+      form(() => rename(group.id, text.value.trim()), close, ...toRename),
+      ...(others.length ? [form(() => merge(group.id, Number(into.value)), close, ...toMerge)] : []),
+      form(() => deleteClass(group.id), close, el("span", {}, lost), el("button", { class: "danger" }, "Delete")),
+    ];
   });
 }
 

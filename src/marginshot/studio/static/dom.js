@@ -18,6 +18,16 @@ export function el(tag, props = {}, ...children) {
 /** A name or text of the user's: isolated, and in its own writing direction. */
 export const name = (text, className = "name") => el("bdi", { class: className, dir: "auto", title: text }, text);
 
+const called = (node) => node.dataset.key || node.getAttribute("aria-label") || node.textContent;
+
+/** Put new children in, and leave the keyboard on the one that is called as the one it was on. */
+export function refill(parent, children) {
+  const focused = parent.contains(document.activeElement) ? called(document.activeElement) : null;
+  parent.replaceChildren(...children);
+  if (focused === null) return;
+  [...parent.querySelectorAll("button, input")].find((node) => called(node) === focused)?.focus();
+}
+
 const SVG = "http://www.w3.org/2000/svg";
 
 export function svg(tag, attributes = {}, ...children) {

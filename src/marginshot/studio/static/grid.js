@@ -88,7 +88,7 @@ function heads() {
 }
 
 const sectionAt = (y) => Math.max(0, tops.findIndex((top) => top > y) - 1);
-export const sectionOf = (place) => state.view.sections.findIndex((section) => place < section.stop);
+const sectionOf = (place) => state.view.sections.findIndex((section) => place < section.stop);
 
 /** First place on screen. */
 function firstPlace() {

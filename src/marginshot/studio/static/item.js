@@ -2,7 +2,7 @@
 
 import { labelAs, select } from "./actions.js";
 import { get } from "./api.js";
-import { $, el, name, settled, share } from "./dom.js";
+import { $, el, name, refill, settled, share } from "./dom.js";
 import { badge, mark, percentOf, stateWords, thumb } from "./labels.js";
 import { on, state, UNREADABLE, want } from "./store.js";
 import { reveal } from "./grid.js";
@@ -19,7 +19,8 @@ function probabilityRow([id, p]) {
   bar.style.width = `${100 * p}%`;
   const group = state.classes.get(id);
   if (!group) return null;
-  return el("li", {}, el("button", { class: "probability", onclick: () => labelAs(id), title: `Label it ${group.name}` }, mark(id), name(group.name), el("b", {}, share(p)), bar));
+  const props = { class: "probability", onclick: () => labelAs(id), title: `Label it ${group.name}` };
+  return el("li", {}, el("button", props, mark(id), name(group.name), el("b", {}, share(p)), bar));
 }
 
 function nearestRow([row, id, cosine]) {
@@ -29,15 +30,23 @@ function nearestRow([row, id, cosine]) {
       ? el("img", { src: thumb(row), alt: "", loading: "lazy" })
       : el("span", { class: "excerpt", dir: "auto" }, item ? item.text || item.name : `item ${row + 1}`);
   const label = state.classes.get(id)?.name ?? "";
-  return el("li", {}, el("button", { class: "near", onclick: () => look(row), "aria-label": `Example ${label}, similarity ${cosine.toFixed(2)}` }, face, el("span", { class: "caption" }, mark(id), name(label), el("b", {}, cosine.toFixed(2)))));
+  const near = cosine.toFixed(2);
+  const props = { class: "near", onclick: () => look(row), "aria-label": `Example ${label}, similarity ${near}` };
+  return el("li", {}, el("button", props, face, el("span", { class: "caption" }, mark(id), name(label), el("b", {}, near))));
 }
 
 function historyRow({ time, words }) {
   const when = new Date(1000 * time);
-  return el("li", {}, el("span", { dir: "auto" }, words), " ", el("time", { dateTime: when.toISOString(), title: when.toLocaleString() }, when.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })));
+  const short = when.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  const clock = el("time", { dateTime: when.toISOString(), title: when.toLocaleString() }, short);
+  return el("li", {}, el("span", { dir: "auto" }, words), " ", clock);
 }
 
-const part = (title, rows, className) => (rows.length ? [el("h3", {}, title), el("ul", { class: className }, rows)] : []);
+/** The classes worth reading: the first three, and all above half a percent. */
+const likely = (probabilities) => probabilities.filter(([, p], place) => place < 3 || p >= 0.005);
+
+const part = (title, rows, className) =>
+  rows.length ? [el("h3", {}, title), el("ul", { class: className }, rows)] : [];
 
 function face(row) {
   if (state.flags[row] & UNREADABLE) return el("p", { class: "problem" }, shown.problem || "This item cannot be read.");
@@ -56,11 +65,11 @@ function draw() {
   $("item-face").replaceChildren(...(picture ? [picture] : []));
   $("item-name").replaceChildren(name(shown.name));
   $("item-label").replaceChildren(badge(state.label[row]), el("span", { class: "muted" }, words));
-  $("item-more").replaceChildren(
-    ...part("Probabilities", shown.probabilities.map(probabilityRow), "probabilities"),
+  refill($("item-more"), [
+    ...part("Probabilities", likely(shown.probabilities).map(probabilityRow).filter(Boolean), "probabilities"),
     ...part("Nearest examples", shown.nearest.map(nearestRow), "nearest"),
     ...part("History", shown.history.map(historyRow), "history"),
-  );
+  ]);
 }
 
 async function load() {

@@ -3,9 +3,10 @@
 import { el, name, share } from "./dom.js";
 import { ACCEPTED, CHECKED, FOREIGN, NONE, READY, state, UNANSWERED, UNREADABLE } from "./store.js";
 
-export const N_COLOURS = 7, N_SHAPES = 8;
+export const N_COLOURS = 7;
+const N_SHAPES = 8;
 // 1 to 9, then the letters that no command uses (L label as, N none, R re-sort, U undo).
-export const CLASS_KEYS = "123456789abcdefghijkmopqstvwxyz";
+const CLASS_KEYS = "123456789abcdefghijkmopqstvwxyz";
 
 export const keyOf = (group) => CLASS_KEYS[group.index] || "";
 export const classOfKey = (key) => [...state.classes.values()][CLASS_KEYS.indexOf(key)];

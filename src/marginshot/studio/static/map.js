@@ -240,7 +240,12 @@ function finish(lasso, event) {
 }
 
 const KEYS = {
-  "+": () => zoom(1.3), "-": () => zoom(1 / 1.3), ArrowLeft: () => pan(60, 0), ArrowRight: () => pan(-60, 0), ArrowUp: () => pan(0, 60), ArrowDown: () => pan(0, -60),
+  "+": () => zoom(1.3),
+  "-": () => zoom(1 / 1.3),
+  ArrowLeft: () => pan(60, 0),
+  ArrowRight: () => pan(-60, 0),
+  ArrowUp: () => pan(0, 60),
+  ArrowDown: () => pan(0, -60),
 };
 
 async function load() {

@@ -3,7 +3,7 @@
 import { FOREIGN, GIVEN, NONE, SAID_NONE, state, UNANSWERED, UNREADABLE } from "./store.js";
 
 /** Rows by ascending confidence, ties by row: a counting sort, since there are 256 values. */
-export function byDoubt(rows) {
+function byDoubt(rows) {
   const starts = new Uint32Array(257);
   for (const row of rows) starts[state.confidence[row] + 1]++;
   for (let value = 0; value < 256; value++) starts[value + 1] += starts[value];
@@ -12,7 +12,7 @@ export function byDoubt(rows) {
   return sorted;
 }
 
-export function rowsWhere(test) {
+function rowsWhere(test) {
   const rows = new Int32Array(state.n);
   let n = 0;
   for (let row = 0; row < state.n; row++) if (test(row)) rows[n++] = row;

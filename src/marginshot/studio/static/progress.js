@@ -20,7 +20,8 @@ function curve(solved) {
     svg("path", { class: "level", d: `M${LEFT} ${y(p)}H${WIDTH - 6}` }),
     svg("text", { x: LEFT - 4, y: y(p) + 3, "text-anchor": "end" }, percent(p)),
   ];
-  const title = `Expected accuracy from ${percent(points[0][1])} at ${points[0][0]} labels to ${percent(points.at(-1)[1])} at ${last} labels`;
+  const [n, p] = points[0];
+  const title = `Expected accuracy from ${percent(p)} at ${n} labels to ${percent(points.at(-1)[1])} at ${last} labels`;
   return svg(
     "svg",
     { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": title, class: "curve" },
@@ -56,8 +57,10 @@ function drawHead() {
 
 const fact = (words, value) => el("div", { class: "fact" }, el("dt", {}, words), el("dd", {}, value));
 
-function listOf(title, rows) {
-  return rows.length ? [el("details", {}, el("summary", {}, title), el("ul", {}, rows.map((row) => el("li", { dir: "auto" }, row))))] : [];
+function listOf(id, title, rows) {
+  if (!rows.length) return [];
+  const list = el("ul", {}, rows.map((row) => el("li", { dir: "auto" }, row)));
+  return [el("details", { id, open: $(id)?.open ?? false }, el("summary", {}, title), list)];
 }
 
 function drawProgress() {
@@ -71,8 +74,8 @@ function drawProgress() {
   $("progress").replaceChildren(
     el("dl", { class: "facts-list" }, facts),
     ...(new Set(project.curve.map(([n]) => n)).size > 1 ? [el("h3", {}, "Expected accuracy"), curve(project.curve)] : []),
-    ...listOf(`${items(project.n_unread)} cannot be read`, project.problems.map(([item, reason]) => `${item}: ${reason}`)),
-    ...listOf(`${items(project.missing.length)} with labels are gone from the source`, project.missing),
+    ...listOf("unread", `${items(project.n_unread)} cannot be read`, project.problems.map(([item, reason]) => `${item}: ${reason}`)),
+    ...listOf("missing", `${items(project.missing.length)} with labels are gone from the source`, project.missing),
   );
 }
 

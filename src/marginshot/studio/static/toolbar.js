@@ -2,7 +2,7 @@
 
 import { acceptGroup, drawAudit, selectAll } from "./actions.js";
 import { button, editClass } from "./dialogs.js";
-import { $, count, el, items, percent, settled } from "./dom.js";
+import { $, count, el, items, percent, refill, settled } from "./dom.js";
 import { setHeads, setSize } from "./grid.js";
 import { estimate } from "./progress.js";
 import { GIVEN, on, state } from "./store.js";
@@ -23,6 +23,12 @@ const EMPTY = {
 };
 
 const handled = (order) => order.reduce((n, row) => n + ((state.flags[row] & GIVEN) > 0), 0);
+
+function nextControls({ order }) {
+  const done = handled(order);
+  const words = `${done} of ${count(order.length)} done. What you say of these tells most about the rest.`;
+  return [el("span", {}, words), button("Next 40", resort, done === order.length ? "main" : "")];
+}
 
 function worklistControls({ order, target, reached, expected }) {
   const input = el("input", { type: "number", min: 50, max: 100, step: 0.5, value: 100 * target, "aria-label": "Target in percent" });
@@ -55,7 +61,7 @@ const CONTROLS = {
   classes: () => (state.classes.size < 2 ? [] : [note("In each class the doubtful come first.")]),
   doubt: () => [note("The least certain of all come first.")],
   changed: () => [note("Labels that the last act changed, by what they are now.")],
-  next: ({ order }) => [el("span", {}, `${handled(order)} of ${count(order.length)} done. They teach most.`), button("Next 40", resort, handled(order) === order.length ? "main" : "")],
+  next: nextControls,
   worklist: worklistControls,
   audit: auditControls,
   class: classControls,
@@ -74,22 +80,18 @@ function startHint() {
   return [el("span", { class: "hint" }, words)];
 }
 
-function drawTabs() {
-  $("tabs").replaceChildren(
-    ...TABS.map((id) => {
-      const here = state.view.id === id;
-      const open = () => show(id);
-      return el("button", { role: "tab", id: `tab-${id}`, "aria-selected": String(here), tabIndex: here || (!TABS.includes(state.view.id) && id === "classes") ? 0 : -1, "aria-controls": "middle", onclick: open }, titleOf(id));
-    }),
-  );
+function tab(id) {
+  const here = state.view.id === id;
+  const reached = here || (id === "classes" && !TABS.includes(state.view.id)); // one of them is in the Tab order
+  const props = { role: "tab", id: `tab-${id}`, "aria-selected": String(here), "aria-controls": "stage" };
+  return el("button", { ...props, tabIndex: reached ? 0 : -1, onclick: () => show(id) }, titleOf(id));
 }
 
 function drawControls() {
   if (!state.project) return;
-  const focused = $("controls").contains(document.activeElement);
-  if (focused && document.activeElement.matches("input")) return; // do not take a number away from under the hand
+  if ($("controls").querySelector("input:focus")) return; // a number is being typed
   const controls = CONTROLS[state.view.id]?.(state.view) || [];
-  $("controls").replaceChildren(...startHint(), ...controls.filter(Boolean));
+  refill($("controls"), [...startHint(), ...controls.filter(Boolean)]);
   const isMap = state.view.id === "map";
   $("empty").hidden = isMap || state.view.order.length > 0;
   $("empty").textContent = state.n ? EMPTY[state.view.id] : "";
@@ -109,16 +111,19 @@ function walk(event) {
 function headControls(section) {
   const controls = [button("Select", () => selectAll(section), "quiet")];
   if (section.proposal === undefined) return controls;
-  const input = el("input", { value: `New class ${section.proposal + 1}`, dir: "auto", "aria-label": `Name for group ${section.proposal + 1}` });
+  const number = section.proposal + 1;
+  const input = el("input", { value: `New class ${number}`, dir: "auto", "aria-label": `Name for group ${number}` });
   const { rows } = state.view.groups[section.proposal];
-  return [...controls, input, button("Make it a class", () => input.value.trim() && acceptGroup(rows, input.value.trim()), "main")];
+  const make = () => input.value.trim() && acceptGroup(rows, input.value.trim());
+  return [...controls, input, button("Make it a class", make, "main")];
 }
 
 export function init() {
   setHeads(headControls);
   $("tabs").addEventListener("keydown", walk);
   $("size").addEventListener("input", () => setSize(Number($("size").value)));
-  $("search").addEventListener("input", settled(() => $("search").value.trim() && show("search", $("search").value.trim()), 250));
+  const query = () => $("search").value.trim();
+  $("search").addEventListener("input", settled(() => query() && show("search", query()), 250));
   $("search").addEventListener("keydown", (event) => {
     if (event.key === "Enter") $("grid").focus();
     if (event.key === "Escape") {
@@ -126,7 +131,7 @@ export function init() {
       show("classes").then(() => $("grid").focus());
     }
   });
-  on("view", drawTabs);
+  on("view", () => refill($("tabs"), TABS.map(tab)));
   on("view project", drawControls);
   on("answers", settled(drawControls, 30));
 }
