@@ -5,13 +5,14 @@ import { button, open } from "./dialogs.js";
 import { count, el } from "./dom.js";
 import { state } from "./store.js";
 
+// What can be written, whether only of pictures, and the file it is by default; without one it is a folder.
 const WHAT = [
-  ["table", "Table: CSV or Parquet, one line an item", "labels.csv"],
-  ["folders", "Class folders with the pictures", "labelled"],
-  ["model", "Model for marginshot apply", "model.npz"],
-  ["label-studio", "Label Studio", "label-studio.json"],
-  ["fiftyone", "FiftyOne", "fiftyone.json"],
-  ["bulk", "Bulk: one file of labels for scripts", "bulk.json"],
+  { id: "table", words: "Table: CSV or Parquet, one line an item", file: "labels.csv" },
+  { id: "folders", words: "Class folders with the pictures", onlyPictures: true },
+  { id: "model", words: "Model for marginshot apply", file: "model" },
+  { id: "label-studio", words: "Label Studio" },
+  { id: "fiftyone", words: "FiftyOne", onlyPictures: true },
+  { id: "bulk", words: "bulk: labels and map as a table" },
 ];
 
 function planTable(plan, n) {
@@ -35,8 +36,8 @@ function result({ words, files, n_pictures, plan, command }, dry) {
 export function takeAway() {
   open("Take it away", () => {
     const pictures = state.project.kind === "picture";
-    const offered = WHAT.filter(([id]) => pictures || id !== "folders");
-    const what = el("select", { "aria-label": "What" }, offered.map(([id, words]) => el("option", { value: id }, words)));
+    const offered = WHAT.filter(({ onlyPictures }) => pictures || !onlyPictures);
+    const what = el("select", { "aria-label": "What" }, offered.map(({ id, words }) => el("option", { value: id }, words)));
     const path = el("input", { "aria-label": "Where", dir: "auto", required: true, spellcheck: false });
     const transfer = el("select", { "aria-label": "Pictures" }, ["copy", "link", "move"].map((way) => el("option", { value: way }, way)));
     const transferRow = el("label", {}, "Pictures ", transfer);
@@ -45,9 +46,9 @@ export function takeAway() {
     const write = el("button", { class: "main" }, "Write");
 
     function chosen() {
-      const folder = state.project.folder;
-      const file = WHAT.find(([id]) => id === what.value)[2];
-      path.value = folder ? `${folder}/${file}` : file;
+      const { folder } = state.project;
+      const { file } = WHAT.find(({ id }) => id === what.value);
+      path.value = file || !pictures ? `${folder}/${file || "labels.csv"}` : folder;
       transferRow.hidden = what.value !== "folders";
       outcome.replaceChildren();
     }

@@ -12,7 +12,7 @@ const SHAPES = { picture: { width: 132, ratio: 1, caption: 24 }, text: { width: 
 let root, kind, columns, cellWidth, cellHeight;
 let tops = []; // top of every section, and the end of the last
 let lines = new Map(); // place of its first item -> element
-let size = innerWidth < 500 ? 110 : 132;
+let size = 132; // pixels that a cell is wide at least
 let lastTop = 0;
 
 export function init(element) {
@@ -34,6 +34,7 @@ export function init(element) {
 
 export function setSize(pixels) {
   size = pixels;
+  if (!root) return;
   const row = state.view.order[firstPlace()];
   layout();
   if (row !== undefined) reveal(row, "top");

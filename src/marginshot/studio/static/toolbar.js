@@ -121,6 +121,8 @@ function headControls(section) {
 export function init() {
   setHeads(headControls);
   $("tabs").addEventListener("keydown", walk);
+  if (innerWidth < 500) $("size").value = 110; // three columns on a phone
+  setSize(Number($("size").value));
   $("size").addEventListener("input", () => setSize(Number($("size").value)));
   const query = () => $("search").value.trim();
   $("search").addEventListener("input", settled(() => query() && show("search", query()), 250));
