@@ -12,6 +12,8 @@ from playwright.sync_api import expect
 
 PATIENCE = 60_000  # milliseconds: machines that run many tests at once are slow
 
+expect.set_options(timeout=PATIENCE)
+
 DESK = {"width": 1280, "height": 800}
 PHONE = {"width": 390, "height": 844}
 
@@ -85,7 +87,7 @@ class Page:
         self.says(name)
 
     def says(self, words):
-        expect(self.page.locator("#status")).to_contain_text(words, timeout=PATIENCE)
+        expect(self.page.locator("#status")).to_contain_text(words)
 
     def show(self, view):
         self.page.get_by_role("tab", name=view).click()

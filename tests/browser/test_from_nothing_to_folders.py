@@ -48,7 +48,7 @@ def test_by_mouse(studio, page, own_digits, tmp_path):
         tab.get_by_role("button", name="Dry run").click()
         expect(tab.locator(".plan tr").first).to_be_visible()
         assert not (tmp_path / "sorted").exists()
-        expect(tab.locator(".command code")).to_contain_text("marginshot label")
+        expect(tab.locator(".command code")).to_contain_text("--export folders")
         tab.get_by_role("button", name="Write").click()
         expect(tab.locator(".outcome .done")).to_be_visible()
     assert right_share(tmp_path / "sorted", truth) > 0.9

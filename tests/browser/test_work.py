@@ -23,7 +23,7 @@ def test_the_view_stays_until_asked(studio, page, tmp_path):
         tab = page(running.address)
         before = ids(tab)
         begin(tab)
-        tab.wait_for_counts(lambda counts: min(counts[f"class {number}"] for number in range(3)) > 20)
+        tab.wait_for_counts(lambda counts: min(counts.get(f"class {number}", 0) for number in range(3)) > 20)
         assert ids(tab) == before
         expect(tab.item(10).locator(".caption")).to_contain_text("class")
         resort = tab.get_by_role("button", name=re.compile("Re-sort, [0-9]+ moved"))
