@@ -4,7 +4,7 @@
 
 Prints a table in Markdown for each file of features: accuracy of the paper's settings and of the preset, and for each
 option the paired difference to them, in points with its 95 % interval, on the same tasks; then expected calibration
-error and time a task of both. Options are explained in ``docs/method.md``.
+error and time a task of both. Options are explained in ``docs/concepts/auto.md``.
 """
 
 from __future__ import annotations
