@@ -73,10 +73,9 @@ def test_by_keyboard_alone(studio, page, own_digits, tmp_path):
         for place, (name, digit) in enumerate(list(truth.items())[:8]):
             expect(tab.locator(f".cell.cursor[aria-label^='{name}, ']")).to_be_visible()
             if place < 4:
-                tab.label_as(NAMES[digit])  # the pictures begin 0, 1, 2, 3
-                tab.press("ArrowRight")
+                tab.label_as(NAMES[digit])  # the pictures begin 0, 1, 2, 3; each act goes on to the next
             else:
-                tab.press(str(digit + 1))  # goes on by itself
+                tab.press(str(digit + 1))
         tab.wait_for_counts(lambda counts: sum(counts.values()) == len(truth))
         tab.press("n")
         tab.wait_for_counts(lambda counts: counts["None of these"] == 1)

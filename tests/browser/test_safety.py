@@ -1,8 +1,10 @@
 """Nothing said is lost, and no name becomes markup."""
 
+import importlib.util
+
 import numpy as np
 import pytest
-from browsing import embeddings
+from browsing import PATIENCE, embeddings
 from playwright.sync_api import expect
 
 HOSTILE = [
@@ -82,3 +84,23 @@ def test_hostile_names_stay_names(kind, studio, page, tmp_path):
         expect(tab.get_by_role("dialog")).to_be_visible()
         assert tab.evaluate("window.hacked") is None
         assert tab.evaluate("document.documentElement.scrollWidth") <= 1280
+
+
+def test_texts_are_labelled_from_names_alone(studio, page, tmp_path):
+    if importlib.util.find_spec("sentence_transformers") is None:
+        pytest.skip("needs extra `text`")
+    texts = {
+        "sports": ["The striker scored twice.", "She won the tennis final.", "The marathon starts at nine."],
+        "cooking": ["Fry the onions in butter.", "Bake the bread for an hour.", "Add salt to the soup."],
+    }
+    lines = [text for pair in zip(*texts.values(), strict=True) for text in pair] * 4
+    (tmp_path / "texts.csv").write_text("body\n" + "\n".join(f'"{line} {n}"' for n, line in enumerate(lines)))
+    with studio(tmp_path / "texts.csv", "--text", "body") as running:
+        tab = page(running.address)
+        expect(tab.locator("#encoding")).to_be_hidden(timeout=4 * PATIENCE)  # the encoder takes long to load
+        for name in texts:
+            tab.get_by_role("textbox", name="Find or add a class").fill(name)
+            tab.press("Enter")
+            tab.wait_for_counts(lambda counts, name=name: name in counts)
+        counts = tab.wait_for_counts(lambda counts: counts["sports"] + counts["cooking"] == len(lines))
+        assert counts["sports"] == counts["cooking"] == len(lines) // 2

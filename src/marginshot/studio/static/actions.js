@@ -73,8 +73,9 @@ export const clear = () => onItems("clear", {}, UNANSWERED, 0);
 export function labelAsNew(name) {
   const rows = targets();
   if (!rows.length) return addClass(name);
-  past.push({ rows, cursor: state.cursor });
-  return act("label", { rows, name });
+  const sent = act("label", { rows, name });
+  advance(rows);
+  return sent;
 }
 
 /** Confirm what is shown. Items of one label are labelled with it, so that an answer on its way cannot change what is meant. */

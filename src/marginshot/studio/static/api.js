@@ -41,15 +41,30 @@ export async function map() {
   return response.status === 202 ? null : new Float32Array(await response.arrayBuffer());
 }
 
-/** News from the server; `opened` is called at every (re)connection, when everything may have changed. */
+const RETRY = 2000; // milliseconds
+
+/**
+ * News from the server, which tells everything at every (re)connection. A page that nobody sees does not listen: browsers
+ * allow six connections to a server in all.
+ */
 export function listen({ opened, lost, ...handlers }) {
-  const source = new EventSource("/api/events");
-  source.onopen = opened;
-  source.onerror = () => {
-    lost();
-    if (source.readyState === EventSource.CLOSED) setTimeout(() => listen({ opened, lost, ...handlers }), 2000);
-  };
-  for (const [event, handle] of Object.entries(handlers)) {
-    source.addEventListener(event, (message) => message.data && handle(JSON.parse(message.data)));
+  let source = null;
+
+  function connect() {
+    source?.close();
+    source = null;
+    if (document.hidden) return;
+    source = new EventSource("/api/events");
+    source.onopen = opened;
+    source.onerror = () => {
+      lost();
+      if (source?.readyState === EventSource.CLOSED) setTimeout(connect, RETRY);
+    };
+    for (const [event, handle] of Object.entries(handlers)) {
+      source.addEventListener(event, (message) => message.data && handle(JSON.parse(message.data)));
+    }
   }
+
+  document.addEventListener("visibilitychange", connect);
+  connect();
 }

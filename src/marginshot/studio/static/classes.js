@@ -23,7 +23,7 @@ function facts(group) {
 function row(group) {
   const key = keyOf(group);
   const shown = state.view.id === "class" && state.view.param === group.id;
-  const words = { "aria-label": `Label the selection ${group.name}`, title: `Label the selection (key ${key.toUpperCase()})` };
+  const words = { "aria-label": `Label the selection ${group.name}`, title: `Label the selection${key && `, key ${key.toUpperCase()}`}` };
   const label = el(
     "button",
     { class: "key", onclick: () => labelAs(group.id), ...words },
