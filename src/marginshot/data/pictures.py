@@ -123,7 +123,8 @@ def read_picture(source: Path | BinaryIO, enough: int = _ENOUGH_PIXELS) -> Image
     except UnidentifiedImageError as error:
         raise UnreadablePictureError("cannot be read as a picture (of no known format)") from error
     except Image.DecompressionBombError as error:
-        raise UnreadablePictureError("is too large to be read; save it smaller") from error
+        reason = str(error).partition(",")[0]
+        raise UnreadablePictureError(f"is too large to be read ({reason}); save it smaller") from error
     except Exception as error:
         # Of a damaged file each of Pillow's many readers may raise anything.
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
