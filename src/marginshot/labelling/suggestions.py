@@ -4,8 +4,8 @@ Doubt leads, but neither the doubt of one item, which may be odd, nor the same d
 is worth what it and its nearest neighbours are in doubt about, on average, and every pick settles the doubt of what is
 like it, by one minus the cosine, before the next is made.
 
-At first, with fewer than two labels a class, the answers are too poor to know where they are wrong. Then a third of
-the suggestions do not depend on them: the set is cut into groups, and the largest ones without a label are asked about,
+At first, with fewer than two labels a class, the answers are too poor to know where they are wrong. Then half of the
+suggestions do not depend on them: the set is cut into groups, and the largest ones without a label are asked about,
 each by its most typical item (Hacohen, Dekel and Weinshall, "Active learning on a budget", ICML 2022). While there are
 fewer than two classes, all are of this kind.
 """
@@ -27,9 +27,9 @@ Indices = NDArray[np.int64]
 ENOUGH_LABELS = 2
 
 # Chosen on the eight classes of photographs, balanced and not, and on twenty intents of CLINC150.
-# Share of typical items among the first suggestions. A half gains 3 points where half of the classes have no example
-# yet and costs 0.3 where classes are balanced; none costs 8 and 2 points where classes are missing or unbalanced.
-_TYPICAL = 1 / 3
+# Share of typical items among the first suggestions. Accuracy after one round of photographs, classes balanced, and
+# unbalanced with an example of half of them: a half 86.8 and 77.3, a third 86.6 and 71.1, a quarter 87.1 and 73.7.
+_TYPICAL = 0.5
 _OF_NEIGHBOURS = 0.8  # weight of the neighbours' doubt beside an item's own. Flat: 0.5 is 0.2 worse
 _MOST_GROUPS, _GROUPED_ROWS = 100, 3000  # of k-means, which is fitted to that many rows at most
 
