@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import marginshot.batch.primitives  # noqa: F401  (compiled bodies of what the model calls)
 from marginshot._lib.jit import CALL_OPTIONS, entry_point, leaf, routine
-from marginshot.model import grams, graph, mixture, neighbours, platt, primitives, shares, temperature
+from marginshot.model import grams, graph, mixture, neighbours, platt, primitives, shares, temperature, trust
 from marginshot.model.graph import DAMPING, LEAST_REACHED, MOST_CHECKED
 from marginshot.model.subsets import draws
 from marginshot.solvers.task_compiled import nearest_neighbours
@@ -39,6 +39,7 @@ _compile(mixture)
 _compile(temperature)
 _compile(platt, "fit_platt", "fit_logistic", "penalised_sums")
 _compile(shares, "evidence_of_counts", "enough_queries", "may_be_sparse", "shrink_shares")
+_compile(trust)
 _compile(neighbours, "average_gram", "smooth_gram")
 _compile(graph, "measure_edges", "trust_by_labels", "graph_logits")
 
@@ -112,13 +113,13 @@ def fit_mixtures(
     logits: Array,
     found: Array,
     within: Array,
-    trust: Array,
+    trusted: Array,
     temperatures: Array,
 ) -> None:
     """Fit a mixture to each task.
 
     ``gram_batch`` (T, M, M), support rows first; ``labels`` (T, n); ``hints`` (T, N, m); ``class_shares`` (T, N).
-    Written in place: ``logits`` (T, N, M), shares ``found`` (T, N), ``within``, ``trust`` and ``temperatures`` (T,).
+    Written in place: ``logits`` (T, N, M), shares ``found`` (T, N), ``within``, ``trusted`` and ``temperatures`` (T,).
     """
     weights, n_query = np.ones(labels.shape[1]), hints.shape[2]
     for task in range(gram_batch.shape[0]):
@@ -126,7 +127,7 @@ def fit_mixtures(
             gram_batch[task], labels[task], weights, hints[task], class_shares[task], estimate, head_start, n_query
         )
         logits[task], found[task] = fitted.logits, fitted.shares
-        within[task], trust[task], temperatures[task] = fitted.within, fitted.trust, fitted.temperature
+        within[task], trusted[task], temperatures[task] = fitted.within, fitted.trust, fitted.temperature
 
 
 @entry_point

@@ -3,8 +3,7 @@
 Not in the paper. Two things a task's labels say about its features, before any plane is fitted:
 
 - Where the middle lies. The mean of all rows lies with the classes that have most queries; the mean of the class means
-  does not, but is made of few rows. With k labelled rows a class the origin is put 1/k² of the way from the second to
-  the first.
+  does not, and is the origin.
 - What varies within the classes. With R the differences (n, D) of the n labelled unit rows from their N class means,
   the covariance within is expected to be
 
@@ -97,10 +96,8 @@ class DiscriminantTransform(CentreAndNormalise):
         labels = codes[support]
         prepared = self.prepare(X)
         self.mean_ = prepared.mean(axis=0, dtype=np.float64)
-        if len(support):
-            means = class_means(prepared[support], labels)
-            toward = _toward_class_means(len(support), len(means))
-            self.mean_ = self.mean_ + toward * (means.mean(axis=0) - self.mean_)
+        if len(labels) > labels.max(initial=-1) + 1:
+            self.mean_ = class_means(prepared[support], labels).mean(axis=0)
         rows, lengths = self._seen_from_mean(prepared)
         stretch = self._fit_directions(rows, support, labels)
         rows = self._shrink(rows)
@@ -158,7 +155,7 @@ def shrink_within_classes(
         return inner, lengths
     members = (labels[:, :, None] == np.arange(n_classes)).astype(np.float32)
     averaging = (members / members.sum(axis=1, keepdims=True)).transpose(0, 2, 1)
-    inner, lengths = _recentre(inner, lengths, averaging, _toward_class_means(n_support, n_classes))
+    inner, lengths = _recentre(inner, lengths, averaging)
     # Row i of the differences is Σ_j differences[i, j] x_j; the matrix is its own transpose and its own square.
     differences = np.eye(n_support, dtype=np.float32) - members @ averaging
     between = inner[:, :, :n_support] @ differences
@@ -182,11 +179,11 @@ def shrink_within_classes(
     return shrunk, lengths * shorter
 
 
-def _recentre(inner: Grams, lengths: Grams, averaging: Array, toward: float) -> tuple[Grams, Grams]:
-    """Seen from a point between the mean of all rows and that of the class means (T, N, n); changes ``inner``."""
+def _recentre(inner: Grams, lengths: Grams, averaging: Array) -> tuple[Grams, Grams]:
+    """Seen from the mean of the class means, of which ``averaging`` (T, N, n) are the weights; changes ``inner``."""
     n_tasks, n_rows = lengths.shape
-    weights = np.full((n_tasks, n_rows), (1.0 - toward) / n_rows, dtype=np.float32)
-    weights[:, : averaging.shape[2]] += toward * averaging.mean(axis=1)
+    weights = np.zeros((n_tasks, n_rows), dtype=np.float32)
+    weights[:, : averaging.shape[2]] = averaging.mean(axis=1)
     inner *= lengths[:, :, None]
     inner *= lengths[:, None, :]
     shift = np.einsum("tij,tj->ti", inner, weights)
@@ -204,11 +201,6 @@ def _to_unit_length(inner: Grams, least: float) -> tuple[Grams, Grams]:
     lengths = np.sqrt(np.maximum(np.einsum("tii->ti", inner), 0.0))
     scale_inner_products(inner, lengths, lengths > least * lengths.max(axis=1, keepdims=True))
     return inner, lengths
-
-
-def _toward_class_means(n_support: int, n_classes: int) -> float:
-    """How far the origin lies on the way from the mean of all rows to the mean of the class means."""
-    return 1.0 - (n_classes / n_support) ** 2 if n_support else 0.0
 
 
 def _stretch(seen: NDArray[np.floating] | float) -> NDArray[np.floating]:

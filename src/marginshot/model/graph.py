@@ -16,8 +16,8 @@ grow (Levina and Bickel, "Maximum likelihood estimation of intrinsic dimension",
 and 12 to 17 for the features of deep encoders, where the graph all but falls silent.
 
 Classes that overlap have neighbours of any class. Where classes have several labels, each labelled row is told by the
-others, once by the graph and once by the nearest mean of a class: ω shrinks with every row by which the mean is ahead,
-to nothing at two rows and a tenth of them.
+others, once by the graph and once by the nearest mean of a class: ω shrinks with every row by which the mean is ahead
+(`marginshot.model.trust`).
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from scipy.sparse import coo_array, csr_array, diags_array
 from marginshot.model.neighbours import Neighbourhood, NeighbourSmoothing
 from marginshot.model.primitives import edge_statistics, log_shares
 from marginshot.model.subsets import evenly
+from marginshot.model.trust import trust_by_lead
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -41,8 +42,6 @@ WIDTH = 0.15  # of the edges, in mean squared distances to the nearest neighbour
 LEAST_WIDTH = 1e-3  # where all rows are copies of each other
 FULL_DIMENSION = 5.0  # up to which ω = 1. Flat: 3.3 to 7.5 within 0.1; 7.5 costs 0.6 points of calibration
 DOUBT = 1e-3  # probability that stays with every class. Flat: half or twice
-# Labelled rows, and their share, by which class means may be ahead of the graph before it is silent. Flat: half, twice.
-MISJUDGED, MISJUDGED_SHARE = 2.0, 0.1
 MOST_CHECKED = 100  # labelled rows that are told by the others
 # Each takes a vector over all rows. So many entries are held at a time; where rows are millions, fewer are checked.
 _CHECKED_ENTRIES, _LEAST_CHECKED = 5_000_000, 30
@@ -96,7 +95,7 @@ def trust_by_labels(by_graph: Array, sums: Array, squares: Array, own: Indices, 
             if value > nearness:
                 best, nearness = c, value
         lead += int(by_graph[row].argmax() == own[row]) - int(best == own[row])
-    return min(max(1.0 + lead / (MISJUDGED + MISJUDGED_SHARE * len(own)), 0.0), 1.0)
+    return trust_by_lead(lead, len(own))
 
 
 def graph_logits(reached: Array, weight: float, least: float) -> Array:

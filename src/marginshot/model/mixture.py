@@ -62,6 +62,7 @@ from marginshot.model.shares import (
     shrink_shares,
 )
 from marginshot.model.temperature import temperature_by_labels
+from marginshot.model.trust import trust_by_lead
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -83,9 +84,6 @@ EXPLAINED_OF_QUERIES, EXPLAINED_OF_SUPPORT = 0.03, 0.1
 # anything. With few classes one may hold nearly all queries, and then clusters explain little. Flat: 0.04 to 0.16.
 EXPLAINED_UNCHECKED, FEW_CLASSES = 0.08, 4
 HINTS_IN_EVIDENCE = 0.5  # weight of the hints when divisions are compared: neighbours err together. Flat: 0.25 to 1
-# Labelled rows, and their share, by which class means may be ahead before a mixture is not trusted at all. Flat on real
-# features, 1 to 4; the test is for clusters that cross the classes (tests/model/test_mixture.py, `nuisance`).
-MISPLACED, MISPLACED_SHARE = 2.0, 0.02
 
 
 class Mixture(NamedTuple):
@@ -322,7 +320,7 @@ def alternate(
         affine(logits, np.ones(n_classes), log_factors),
         sum_rows(responsibilities) / n_query if n_query else np.full(n_classes, 1.0 / n_classes),
         within,
-        trust_by_labels(of_support, support, beta),
+        trust_by_labels(of_support, support),
         temperature_by_labels(-beta * of_support, support.labels, support.several.sum(axis=0), len(gram)),
         evidence,
         are_clustered(left_out, geometry, support),
@@ -365,18 +363,23 @@ def respond(logits: Array, shares: Array, pseudo_count: float, factors: Array) -
     return normalise(affine(likelihood, factors, np.zeros(len(factors))))
 
 
-def trust_by_labels(left_out: Array, support: Support, beta: float) -> float:
-    """1 where the centres find labelled rows in their class no less than the class means do; else less, down to 0.
+def trust_by_labels(left_out: Array, support: Support) -> float:
+    """`trust_by_lead` of the centres over the class means, each labelled row left out of its own.
 
-    ``left_out`` (N, n) are their squared distances to the centres, each row left out of its own.
+    ``left_out`` (N, n) are squared distances of the labelled rows to the centres.
     """
-    lead = placed(left_out, support.several, beta) - placed(support.left_out, support.several, beta)
-    return min(max(1.0 + lead / (MISPLACED + MISPLACED_SHARE * support.several.sum()), 0.0), 1.0)
+    lead = count_placed(left_out, support) - count_placed(support.left_out, support)
+    return trust_by_lead(lead, support.several.sum())
 
 
-def placed(distances: Array, several: Array, beta: float) -> float:
-    """Probability of their own class by squared ``distances`` (N, n), summed over the rows that ``several`` marks."""
-    return float(sum_products(several, normalise(decay(-beta * distances))).sum())
+def count_placed(distances: Array, support: Support) -> float:
+    """Labelled rows whose nearest class by ``distances`` (N, n) is their own, of those that are not alone in it."""
+    right = 0.0
+    for i in range(len(support.labels)):
+        own = support.labels[i]
+        if support.several[own, i] > 0.0 and np.argmin(distances[:, i]) == own:
+            right += 1.0
+    return right
 
 
 def are_clustered(left_out: float, geometry: Geometry, support: Support) -> bool:
