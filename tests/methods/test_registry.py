@@ -15,6 +15,7 @@ EXPECTED = {
     "fs-mmc",
     "fs-tmmc",
     "fs-tmmc-auto",
+    "fs-tmmc-balanced",
     "fs-tmmc-estimate",
     "fs-tmmc-printed",
     "ilpc",

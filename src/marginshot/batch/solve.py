@@ -107,7 +107,7 @@ def solve_tasks(
     support_labels : array of int of shape (n_tasks, n_support)
         Classes 0 … N−1; each occurs in every task, not necessarily equally often.
     query : array of shape (n_tasks, n_query, n_features)
-    preset : {"printed", "paper", "auto"}, default="paper"
+    preset : {"printed", "paper", "auto", "balanced"}, default="paper"
         What the options are that are not given here; see `marginshot.PRESETS`.
     lambda1, lambda2, gamma1, gamma2, prior, kernel, gamma, degree, coef0, n_neighbors, calibration, feature_transform
         As in `TransductiveMaxMarginClassifier`. The transform is fitted to each task, support and query together.

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from marginshot.batch.inputs import ArrayTasks, TableTasks
 from marginshot.classifier.pipeline import NEIGHBOURS_OF_SHARES, Solution, Space, space_of_shares
 from marginshot.classifier.settings import Settings
+from marginshot.model.counts import Divide, divide_scores
 from marginshot.model.neighbours import neighbour_weight, neighbours_among, neighbours_in_task
 from marginshot.model.platt import PLATT, Regression
 from marginshot.model.shares import is_estimated
@@ -111,6 +112,10 @@ class BatchTask:
     def query_margins(self) -> Array:
         """f (T, m, N) of the queries."""
         return self.margins[:, self.n_support :]
+
+    def divide(self, solution: Solution) -> Divide:
+        """Of all queries of each task."""
+        return partial(divide_scores, self.query_scores(solution))
 
     def query_scores(self, solution: Solution) -> Array:
         """Scores of the queries, (T, m, N)."""

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marginshot.classifier.predictor import FittedScores
 from marginshot.data.rows import Rows, strips
+from marginshot.model.counts import divide_scores
 from marginshot.model.margin import MarginLoss
 from marginshot.model.transforms import transform_rows, widened
 
@@ -144,6 +146,35 @@ class QueryPass:
             value += strip_value
             gradient += (slope.T @ rows).T
         return value, gradient
+
+
+@dataclass(frozen=True)
+class DividePass:
+    """Counts (N,) of the unlabelled rows of a block, and their derivatives (N, N): see `marginshot.model.counts`.
+
+    Parameters
+    ----------
+    scores : FittedScores
+    biases : ndarray of shape (N,)
+    support : ndarray of int of shape (n_support,)
+        Numbers of the labelled rows, sorted.
+    """
+
+    scores: FittedScores
+    biases: Array
+    support: NDArray[np.int64]
+
+    def __call__(self, start: int, block: Rows) -> tuple[Array, ...]:
+        """One block."""
+        counts, derivatives = np.zeros(len(self.biases)), np.zeros((len(self.biases),) * 2)
+        for first, strip in strips(block):
+            part = slice(start + first, start + first + len(strip))
+            low, high = np.searchsorted(self.support, (part.start, part.stop))
+            scores = np.delete(self.scores(widened(strip), part), self.support[low:high] - part.start, axis=0)
+            strip_counts, strip_derivatives = divide_scores(scores, self.biases)
+            counts += strip_counts
+            derivatives += strip_derivatives
+        return counts, derivatives
 
 
 def query_rows(row_map: RowMap, support: NDArray[np.int64], start: int, block: Rows) -> Iterator[Rows]:

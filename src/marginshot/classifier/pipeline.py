@@ -1,6 +1,7 @@
 """The method, step by step: the one module that decides what happens in which order.
 
     features → transform → neighbours → graph of neighbours → kernel → mixture and class shares → planes → combination
+    → known counts
 
 `solve` asks a task for each step. A small task (`small.py`), a large one (`large.py`) and a batch of small ones
 (`marginshot.batch.solve`) do the same steps by other means. Arrays of a batch have a leading axis of tasks, written
@@ -9,7 +10,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Protocol
 
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from marginshot.classifier.settings import Settings
 from marginshot.model.calibration import Combination, Evidence
+from marginshot.model.counts import Divide, meet_shares
 from marginshot.model.mixture import FEW_CLASSES
 from marginshot.model.neighbours import neighbour_weight, neighbours_in_task
 from marginshot.model.platt import Regression
@@ -90,6 +92,9 @@ class Task(Protocol):
     def query_margins(self) -> Array:
         """f (..., m, N) of the queries, or of some of them."""
 
+    def divide(self, solution: Solution) -> Divide:
+        """How the scores of a solution divide the queries among the classes, as a function of biases (..., N)."""
+
 
 @dataclass(frozen=True)
 class Solution:
@@ -131,7 +136,11 @@ def solve(task: Task, settings: Settings, shares: Array) -> Solution:
         within, trust, temperature = map(np.asarray, (answering.within, answering.trust, answering.temperature))
     evidence = Evidence(n_support, n_classes, within, trust, temperature, np.asarray(omega))
     combination = settings.answers.combine(task, evidence)
-    return Solution(shares, class_offsets, answering, combination)
+    solution = Solution(shares, class_offsets, answering, combination)
+    if settings.knows_counts and task.n_query:
+        biases = meet_shares(shares, task.divide(solution))
+        solution = replace(solution, combination=replace(combination, intercept=combination.intercept + biases))
+    return solution
 
 
 def _find_mixture(task: Task, settings: Settings, shares: Array) -> FittedMixture:

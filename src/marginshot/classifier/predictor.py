@@ -85,3 +85,27 @@ class Predictor:
         around = self.smoothing.look_around(rows)
         graph_logits = 0.0 if self.graph is None else self.graph.logits(self.smoothing.rows, rows, around)
         return self.features(self.smoothing.transform(rows, around)), graph_logits
+
+
+@dataclass(frozen=True)
+class FittedScores:
+    """Scores of the rows of `fit`, by their numbers.
+
+    Attributes
+    ----------
+    predictor : Predictor
+    placed : bool
+        The rows come transformed and averaged already.
+    graph_logits : ndarray of shape (n_rows, N) or None
+        Of all rows, where they come so.
+    """
+
+    predictor: Predictor
+    placed: bool
+    graph_logits: Array | None
+
+    def __call__(self, rows: Rows, part: slice) -> Array:
+        """Scores (n, N) of the ``rows`` (n, D) with the numbers ``part``."""
+        if not self.placed:
+            return self.predictor.scores(rows)
+        return self.predictor.scores_of_fitted(rows, 0.0 if self.graph_logits is None else self.graph_logits[part])

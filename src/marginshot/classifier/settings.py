@@ -20,25 +20,26 @@ KernelOption = Literal["linear", "rbf", "poly", "precomputed"] | Callable[..., A
 PriorOption = Literal["uniform", "estimate"] | ArrayLike | None
 CalibrationOption = Literal["platt", "logistic", "none", "softmax", "mixture", "graph"]
 Lambda2Option = Sequence[float] | Literal["auto"]
-PresetOption = Literal["printed", "paper", "auto"]
+PresetOption = Literal["printed", "paper", "auto", "balanced"]
 
 PAPER_LAMBDA2 = (0.0, 1e-5, 1e-3, 0.1, 1.0)
 
+_AUTO: dict[str, Any] = {
+    "feature_transform": "discriminant",
+    "n_neighbors": 8,
+    "prior": "estimate",
+    "lambda2": "auto",
+    "calibration": "graph",
+}
 #: "printed" is the paper word for word; "paper" has the offset and Platt's smoothed targets; "auto" adds what makes it
-#: hold for unbalanced and many classes. docs/results/departures.md lists what each difference is worth.
+#: hold for unbalanced and many classes; "balanced" is "auto" where every class is known to have equally many unlabelled
+#: rows. docs/results/departures.md lists what each difference is worth.
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "printed": MappingProxyType({"prior": None, "calibration": "logistic", "tol": 1e-4}),
         "paper": MappingProxyType({}),
-        "auto": MappingProxyType(
-            {
-                "feature_transform": "discriminant",
-                "n_neighbors": 8,
-                "prior": "estimate",
-                "lambda2": "auto",
-                "calibration": "graph",
-            }
-        ),
+        "auto": MappingProxyType(_AUTO),
+        "balanced": MappingProxyType(_AUTO | {"prior": "uniform"}),
     }
 )
 
@@ -108,6 +109,11 @@ class Settings:
     def needs_mixture(self) -> bool:
         """Whether the class shares or the answers come from a mixture."""
         return is_estimated(self.prior) or self.answers.answers_jointly
+
+    @property
+    def knows_counts(self) -> bool:
+        """Whether joint answers are to meet class shares that the user gives."""
+        return self.answers.answers_jointly and self.prior is not None and not is_estimated(self.prior)
 
     @property
     def stages(self) -> tuple[float, ...]:

@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot._lib.warn import warn_user
-from marginshot.classifier.passes import RowMap, column_sums
+from marginshot.classifier.passes import DividePass, RowMap, column_sums
 from marginshot.classifier.pipeline import NEIGHBOURS_OF_SHARES, Solution, Space
-from marginshot.classifier.predictor import Predictor
+from marginshot.classifier.predictor import FittedScores, Predictor
 from marginshot.classifier.progress import FitMonitor
 from marginshot.classifier.settings import Settings
 from marginshot.data.labels import Labelled
 from marginshot.data.rows import ArrayRows, Table
+from marginshot.model.counts import Divide
 from marginshot.model.graph import LabelGraph, Spread
 from marginshot.model.mixture import Mixture, believe, fit_mixture
 from marginshot.model.named_transforms import name_of
@@ -155,6 +156,20 @@ class OneTask(ABC):
     def fit_platt(self, regression: Regression) -> tuple[Array, Array]:
         """Slopes and intercepts (N,) of a regression of each class on the margins of the support."""
         return fit_platt(self.support_margins(), self.known.labels, self.problem.weights, *regression)
+
+    def divide(self, solution: Solution) -> Divide:
+        """Of the unlabelled rows, a pass over the blocks for each evaluation."""
+        scores = self.fitted_scores(self.predictor(solution))
+
+        def divided(biases: Array) -> tuple[Array, Array]:
+            counts, derivatives = self.table.accumulate(DividePass(scores, biases, self.known.index))
+            return counts, derivatives
+
+        return divided
+
+    def fitted_scores(self, predictor: Predictor) -> FittedScores:
+        """Scores of the rows of the task's table."""
+        return FittedScores(predictor, self.in_memory, self.graph_logits)
 
     def _gram_in(self, space: Space, labels: Indices) -> Array:
         """Inner products of the chosen rows, support first, among which a mixture is fitted."""

@@ -45,11 +45,12 @@ class Transduction:
         kept = n_bytes <= max(KEPT_BYTES, n_rows * n_features * source.dtype.itemsize // 10)
         codes = np.empty(n_rows, dtype=np.min_scalar_type(task.n_classes))
         distributions = np.empty((n_rows, task.n_classes)) if kept else None
+        fitted_scores = task.fitted_scores(predictor)
 
         def work(start: int, block: Rows) -> tuple[Array, ...]:
             for first, strip in strips(block):
                 part = slice(start + first, start + first + len(strip))
-                scores = _scores(task, predictor, widened(strip), part)
+                scores = fitted_scores(widened(strip), part)
                 codes[part] = scores.argmax(axis=1)
                 if distributions is not None:
                     distributions[part] = calibration.probabilities(scores)
@@ -68,11 +69,3 @@ def distributions_of(source: Table, predictor: Predictor, calibration: Calibrati
     map_blocks(source, lambda strip: calibration.probabilities(predictor.scores(widened(strip))), distributions)
     distributions[known.index] = np.eye(len(known.classes))[known.labels]
     return distributions
-
-
-def _scores(task: OneTask, predictor: Predictor, rows: Rows, part: slice) -> Array:
-    """Scores of the rows ``part`` of the task's own table, which may be transformed already."""
-    if not task.in_memory:
-        return predictor.scores(rows)
-    graph_logits = 0.0 if task.graph_logits is None else task.graph_logits[part]
-    return predictor.scores_of_fitted(rows, graph_logits)

@@ -22,7 +22,10 @@ def command(
         "tuned.toml"
     ),
     method: Annotated[
-        str, typer.Option("--method", help="fs-tmmc, fs-tmmc-auto, fs-tmmc-estimate, fs-tmmc-printed or fs-mmc.")
+        str,
+        typer.Option(
+            "--method", help="fs-tmmc, fs-tmmc-auto, fs-tmmc-balanced, fs-tmmc-estimate, fs-tmmc-printed or fs-mmc."
+        ),
     ] = "fs-tmmc",
     trials: Annotated[int, typer.Option("--trials", help="Settings to try; the first are the defaults.")] = 50,
     way: Annotated[list[int], typer.Option("--way", help="Classes per task; repeat for several.")] = [5],  # noqa: B006

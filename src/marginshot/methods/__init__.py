@@ -18,7 +18,7 @@ from marginshot.methods.bavardage import BAVARDAGE
 from marginshot.methods.bd_cspn import BDCSPN
 from marginshot.methods.bms import BMS
 from marginshot.methods.bpa import BPA
-from marginshot.methods.fs_tmmc import FSMMC, FSTMMC, FSTMMCAuto, FSTMMCEstimatedPrior
+from marginshot.methods.fs_tmmc import FSMMC, FSTMMC, FSTMMCAuto, FSTMMCBalanced, FSTMMCEstimatedPrior
 from marginshot.methods.ilpc import ILPC
 from marginshot.methods.label_propagation import LabelPropagation
 from marginshot.methods.laplacianshot import LaplacianShot, LaplacianShotUnrectified
@@ -51,6 +51,7 @@ __all__ = [
     "Baseline",
     "BaselinePlusPlus",
     "FSTMMCAuto",
+    "FSTMMCBalanced",
     "FSTMMCEstimatedPrior",
     "LabelPropagation",
     "LaplacianShot",

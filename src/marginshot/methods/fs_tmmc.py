@@ -1,4 +1,4 @@
-"""FS-TMMC, its variant with an estimated prior, and FS-MMC, on the engine for batches of tasks."""
+"""FS-TMMC, its variants with estimated and with known class shares, and FS-MMC, on the engine for batches of tasks."""
 
 from __future__ import annotations
 
@@ -119,6 +119,22 @@ class FSTMMCAuto(FSTMMC):
     feature_transform: str | None = PRESETS["auto"]["feature_transform"]
     n_neighbors: int = PRESETS["auto"]["n_neighbors"]
     calibration: str = PRESETS["auto"]["calibration"]
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class FSTMMCBalanced(FSTMMCAuto):
+    """FS-TMMC in the preset "balanced": "auto" told that every class has equally many queries. Transductive.
+
+    Not in the paper. Answers meet the counts (`marginshot.model.counts`), as those of PT-MAP, BPA and other methods of
+    the balanced benchmarks do without saying so. For other shares that are known, give them as ``prior``.
+    """
+
+    name: ClassVar[str] = "fs-tmmc-balanced"
+    title: ClassVar[str] = "FS-TMMC, equal counts known"
+    reference: ClassVar[str] = "FS-TMMC in marginshot's preset balanced"
+
+    prior: Any = PRESETS["balanced"]["prior"]
 
 
 @register

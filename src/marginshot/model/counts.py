@@ -1,0 +1,71 @@
+"""Counts that are known are kept: class biases under which the answers to the queries meet given shares.
+
+Not in the paper. Where the shares π of the classes among m queries are given, answers that divide the queries otherwise
+are wrong somewhere. Scores z are corrected by one bias a class, so that
+
+    Σ_i softmax_c(2 (z_i + b)) = m π_c
+
+This is Sinkhorn's scaling, an optimal transport of queries to classes of known sizes. The sum is sharper than the
+probabilities softmax(z + b) and softer than the labels. Rows about which nothing is known, with equal scores of zero,
+are not counted.
+
+The biases minimise the convex function ½ Σ_i logsumexp(2 (z_i + b)) − m π·b. Newton's method needs the counts and their
+derivatives, which are sums over rows: a large task adds them up block by block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+Array = NDArray[np.float64]
+#: Counts (..., N) that biases (..., N) lead to, and their derivatives (..., N, N).
+Divide = Callable[[Array], tuple[Array, Array]]
+
+# Of the softmax that is counted. Chosen on balanced validation tasks of EfficientNet-lite0, small ResNet and CUB, 5
+# ways: 1 costs 0.2 points on average and 4 costs 0.1; 20 ways would rather have 1 (0.2).
+SHARPNESS = 2.0
+TOLERANCE = 1e-6  # of the queries: how exactly counts are met
+MAX_ITER = 300  # 5 to 10 are usual; each absent class takes some 20
+# Largest range of a step. Third derivatives of logsumexp are at most the range of a step times the second ones, so up
+# to here every Newton step descends.
+LONGEST_STEP = 1.0
+RIDGE = 1e-9  # of the queries: where all answers are certain, second derivatives vanish
+
+
+def meet_shares(shares: Array, divide: Divide) -> Array:
+    """Biases (..., N) with which ``divide`` meets the ``shares`` (..., N) of the rows it counts, each task by itself.
+
+    Examples
+    --------
+    >>> scores = np.array([[1.0, 0.0], [0.6, 0.0], [0.2, 0.0], [0.0, 0.5]])
+    >>> biases = meet_shares(np.array([0.5, 0.5]), lambda b: divide_scores(scores, b))
+    >>> (scores + biases).argmax(axis=1)
+    array([0, 0, 1, 1])
+    """
+    biases = np.zeros_like(shares)
+    unmet = np.ones(shares.shape[:-1], dtype=bool)
+    for _ in range(MAX_ITER):
+        counts, derivatives = divide(biases)
+        total = counts.sum(axis=-1, keepdims=True)
+        excess = counts - shares * total
+        unmet &= np.abs(excess).max(axis=-1) > TOLERANCE * total[..., 0]
+        if not unmet.any():
+            break
+        ridge = (RIDGE * total + np.finfo(np.float64).tiny)[..., None] * np.eye(shares.shape[-1])
+        step = np.linalg.solve(derivatives + ridge, excess[..., None])[..., 0]
+        longest = np.ptp(step, axis=-1, keepdims=True)
+        biases = np.where(unmet[..., None], biases - step / np.maximum(longest / LONGEST_STEP, 1.0), biases)
+    return np.asarray(biases)
+
+
+def divide_scores(scores: Array, biases: Array) -> tuple[Array, Array]:
+    """Counts (..., N) of rows with ``scores`` (..., m, N) under ``biases`` (..., N); their derivatives (..., N, N)."""
+    answers = softmax(SHARPNESS * (scores + biases[..., None, :]), axis=-1)
+    answers *= scores.any(axis=-1, keepdims=True)
+    counts = answers.sum(axis=-2)
+    derivatives = counts[..., None] * np.eye(counts.shape[-1]) - np.swapaxes(answers, -1, -2) @ answers
+    return counts, SHARPNESS * derivatives

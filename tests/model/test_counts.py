@@ -1,0 +1,141 @@
+"""Known counts are kept: by the biases themselves, in batches, and in the estimator, small and large."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import softmax
+
+from marginshot import PRESETS, TransductiveMaxMarginClassifier, solve_tasks
+from marginshot.data.rows import ParquetRows
+from marginshot.methods import get_method
+from marginshot.model.counts import SHARPNESS, divide_scores, meet_shares
+from mixtures import mixture
+
+SHARES = np.array([0.4, 0.3, 0.2, 0.1])
+
+
+def counts_of(scores):
+    """Counts (..., N) that the answers with these scores (..., m, N) stand for."""
+    return softmax(SHARPNESS * scores, axis=-1).sum(axis=-2)
+
+
+def meet(scores, shares):
+    return scores + meet_shares(shares, lambda biases: divide_scores(scores, biases))[..., None, :]
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 1000),
+    scale=st.sampled_from([0.01, 1.0, 10.0, 100.0]),
+    shares=st.lists(st.integers(0, 9), min_size=2, max_size=6).filter(any),
+)
+def test_counts_are_met_by_any_scores(seed, scale, shares):
+    shares = np.array(shares) / np.sum(shares)
+    scores = scale * np.random.default_rng(seed).standard_normal((30, len(shares)))
+    assert_allclose(counts_of(meet(scores, shares)), 30 * shares, atol=1e-4)
+
+
+def test_sinkhorns_scaling_finds_the_same_biases():
+    scores = np.random.default_rng(0).standard_normal((50, 4))
+    scaled = scores.copy()
+    for _ in range(500):
+        scaled += (np.log(50 * SHARES) - np.log(counts_of(scaled))) / SHARPNESS
+    found = meet(scores, SHARES)
+    assert_allclose(found - found.mean(axis=1, keepdims=True), scaled - scaled.mean(axis=1, keepdims=True), atol=1e-5)
+
+
+def test_scores_that_meet_the_shares_already_stay():
+    scores = np.log(np.full((8, 2), 0.5)) + np.array([1.0, -1.0, 1, -1, 1, -1, 1, -1])[:, None] * [1.0, 0.0]
+    assert_allclose(meet(scores, counts_of(scores) / 8), scores, atol=1e-6)
+
+
+def test_rows_that_say_nothing_are_not_counted():
+    scores = np.random.default_rng(0).standard_normal((20, 4))
+    scores[5] = 0.0
+    biases = meet_shares(SHARES, lambda b: divide_scores(scores, b))
+    assert_allclose(counts_of(np.delete(scores, 5, axis=0) + biases), 19 * SHARES, atol=1e-4)
+    assert_array_equal(meet_shares(SHARES, lambda b: divide_scores(np.zeros((3, 4)), b)), 0.0)
+
+
+def tasks(n_tasks=4, counts=(15,) * 4, shots=2, seed=0, n_features=24, spread=0.8):
+    """Overlapping classes: support, labels, query, their classes."""
+    rng = np.random.default_rng(seed)
+    centres = rng.standard_normal((n_tasks, len(counts), n_features))
+    labels, truth = np.tile(np.arange(len(counts)), shots), np.repeat(np.arange(len(counts)), counts)
+    rows = centres[:, np.concatenate((labels, truth))]
+    rows = rows + spread * rng.standard_normal(rows.shape) * 2
+    return rows[:, : len(labels)], np.tile(labels, (n_tasks, 1)), rows[:, len(labels) :], truth
+
+
+@pytest.mark.parametrize("calibration", ["mixture", "graph"])
+@pytest.mark.parametrize("prior", ["uniform", SHARES, (0.5, 0.5, 0.0, 0.0)])
+def test_tasks_of_a_batch_meet_the_prior(prior, calibration):
+    support, labels, query, _ = tasks()
+    scores = solve_tasks(support, labels, query, preset="auto", prior=prior, calibration=calibration).scores
+    shares = np.full(4, 0.25) if isinstance(prior, str) else np.asarray(prior)
+    assert_allclose(counts_of(scores), np.tile(60 * shares, (4, 1)), atol=1e-3)
+    alone = solve_tasks(support[1:2], labels[1:2], query[1:2], preset="auto", prior=prior, calibration=calibration)
+    assert_array_equal(alone.scores[0], scores[1])
+
+
+def test_classes_and_queries_may_come_in_any_order():
+    support, labels, query, _ = tasks(1, spread=0.5)
+    scores = solve_tasks(support, labels, query, preset="auto", prior=SHARES).scores
+    classes, rows = np.array([2, 0, 3, 1]), np.random.default_rng(1).permutation(60)
+    shares = np.empty(4)
+    shares[classes] = SHARES
+    moved = solve_tasks(support, classes[labels], query[:, rows], preset="auto", prior=shares).scores
+    assert_allclose(moved[0][:, classes], scores[0][rows], atol=5e-3)
+
+
+def test_the_paper_and_an_estimated_prior_are_left_alone():
+    support, labels, query, _ = tasks()
+    for options in ({}, {"preset": "auto"}):
+        counts = counts_of(solve_tasks(support, labels, query, **options).scores)
+        assert abs(counts - 15).max() > 0.1
+
+
+def test_balanced_tasks_gain_and_the_method_is_the_preset():
+    support, labels, query, truth = tasks(60, shots=1, spread=0.6)
+    known = solve_tasks(support, labels, query, preset="balanced")
+    assert np.mean(known.labels == truth) > np.mean(solve_tasks(support, labels, query, preset="auto").labels == truth)
+    assert_array_equal(get_method("fs-tmmc-balanced").predict_scores(support, labels, query), known.scores)
+
+
+@pytest.mark.parametrize("prior", ["uniform", SHARES])
+def test_a_classifier_meets_the_prior_as_a_batch_does(prior):
+    support, labels, query, _ = tasks(1)
+    options = {**PRESETS["auto"], "prior": prior, "tol": 1e-5}
+    clf = TransductiveMaxMarginClassifier(**options)
+    clf.fit(np.concatenate((support[0], query[0])), np.concatenate((labels[0], np.full(60, -1))))
+    shares = np.full(4, 0.25) if isinstance(prior, str) else prior
+    scores = clf.decision_function(query[0])
+    assert_allclose(counts_of(scores), 60 * shares, atol=1e-3)
+    assert_allclose(scores, solve_tasks(support, labels, query, **options).scores[0], atol=5e-3)
+    assert_array_equal(clf.transduction_[: len(labels[0])], labels[0])
+
+
+BLOCKS = {"calibration": "mixture", "feature_transform": "power", "prior": SHARES, "tol": 3e-5}
+
+
+@pytest.mark.parametrize("preset", [BLOCKS, {**PRESETS["balanced"], "tol": 3e-5}])
+def test_a_large_task_meets_the_prior_as_a_small_one_does(preset):
+    X, y, _, _ = mixture(400, n_features=8, distance=2.0, dtype=np.float64)
+    fits = [TransductiveMaxMarginClassifier(solver=solver, **preset).fit(X, y) for solver in ("dual", "primal")]
+    small, large = (clf.label_distributions_ for clf in fits)
+    assert_allclose(large, small, atol=5e-3)
+    shares = np.full(4, 0.25) if isinstance(preset["prior"], str) else preset["prior"]
+    for clf in fits:
+        assert_allclose(counts_of(clf.decision_function(X[y < 0])), shares * np.sum(y < 0), atol=1e-2)
+        assert_array_equal(clf.predict(X[y < 0]), clf.transduction_[y < 0])
+        assert_array_equal(clf.transduction_[y >= 0], y[y >= 0])
+
+
+def test_rows_read_in_blocks_meet_the_prior(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    X, y, _, _ = mixture(600, n_features=8, distance=2.0)
+    pq.write_table(pa.table({str(i): column for i, column in enumerate(X.T)}), tmp_path / "X.parquet")
+    clf = TransductiveMaxMarginClassifier(**BLOCKS).fit(ParquetRows(tmp_path / "X.parquet"), y)
+    assert_allclose(counts_of(clf.decision_function(X[y < 0])), SHARES * np.sum(y < 0), atol=1e-2)
