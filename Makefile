@@ -46,6 +46,7 @@ bench: $(VENV)/.bench
 # Kills every command at every file-system event of a small run; `make test` at a sample of them.
 crash: $(VENV)/.dev
 	$(BIN)/python tests/safety/crash.py
+	$(BIN)/python tests/safety/session_kills.py
 
 # Damages every kind of file we read in 500 ways; `make test` in 12.
 fuzz: $(VENV)/.dev
