@@ -37,7 +37,7 @@ from marginshot.labelling.worklist import Estimate, Worklist, expected_accuracy,
 Rows = NDArray[np.int64]
 
 
-# Share of new labels from which on a complete fit pays: until then 99 % of the items have the label it would give
+# `Refitter.drift` from which on a complete fit pays: until then 99 % of the items have the label it would give
 # (benchmarks/session.py, CLINC150 and Tiny-ImageNet, 1 to 5 examples a class).
 _DRIFT = 0.1
 
