@@ -99,6 +99,8 @@ def test_two_processes_on_one_source_keep_both_works(source, tmp_path):
         one.act("none", rows=[5])
         two.wait_for_answers(4)
         told = [client.get("/api/project").json for client in (one, two)]
+        one.act("label", rows=[8], name="ash")
+        assert two.post("/api/act", {"action": "undo", "version": 4}).status == 409  # not what the user saw last
     for project in told:
         assert [(known["name"], known["examples"]) for known in project["classes"]] == [
             ("ash", 2),

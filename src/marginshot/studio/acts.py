@@ -23,10 +23,10 @@ def act(session: Session, body: Body, answers_version: int | None) -> dict[str, 
     name = body.text("action")
     if name not in _ACTS:
         raise ValueError(f"There is no action {name!r}; there are {', '.join(_ACTS)}.")
-    for field, now in (("version", session.state.version), ("answers_version", answers_version)):
+    before = session.refresh()  # what other processes said too
+    for field, now in (("version", before.version), ("answers_version", answers_version)):
         if field in body and body.integer(field) != now:
             raise Conflict("Something else has changed in the meantime. Look again, then repeat it.")
-    before = session.state
     rows = _ACTS[name](session, body)
     after = session.state
     words = {"undo": f"Undone: {before.can_undo}", "redo": f"Redone: {before.can_redo}"}.get(name, after.can_undo)
