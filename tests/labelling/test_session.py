@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import sqlite3
 import stat
 import threading
 import time
@@ -11,6 +13,7 @@ import pytest
 from marginshot.labelling import Session, label_embeddings
 from marginshot.labelling.embed import embed_batches, silent
 from marginshot.labelling.encoding import Encoding
+from marginshot.labelling.events import EventLog, _choose_journal
 from marginshot.labelling.tables import embedding_rows, read_table, write_table
 
 
@@ -304,8 +307,6 @@ def test_two_processes_hear_each_other(tmp_path, clusters):
 
 
 def test_a_newer_or_damaged_log_is_refused(tmp_path):
-    import sqlite3
-
     path = tmp_path / "log.sqlite"
     Session.from_embeddings(np.eye(3), log=path).close()
     connection = sqlite3.connect(path)
@@ -423,3 +424,71 @@ def test_the_time_left_is_that_of_what_is_left(monkeypatch):
     now[0] += 10.0
     encoding._tell("encoding", 64, 128)
     assert encoding.progress.seconds_left == 20.0
+
+
+def test_answers_while_nothing_or_little_is_embedded(tmp_path, encoded, monkeypatch):
+    hold = threading.Event()
+
+    def slowly(*args):
+        for number, batch in enumerate(embed_batches(*args)):
+            if number == 1:
+                hold.wait(10)
+            yield batch
+
+    monkeypatch.setattr("marginshot.labelling.embed.BATCH_SIZE", 1)
+    monkeypatch.setattr("marginshot.labelling.encoding.embed_batches", slowly)
+    write_table({"body": ["late train", "late bus", "sweet cake"]}, tmp_path / "t.csv")
+    with Session.open(tmp_path / "t.csv", text="body", classes=["train", "cake"], background=True) as session:
+        assert session.answers.labels == ["", "", ""]
+        assert len(session.next()) == 0
+        assert np.isnan(session.map).all()
+        hold.set()
+        session._encoding.wait()
+        assert session.answers.labels[0] == "train"
+
+
+def test_a_folder_that_is_not_utf8_has_a_session(tmp_path, draw_picture, encoded):
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    try:
+        for seed in range(4):
+            draw_picture(folder / f"{seed}.png", "red", seed)
+    except OSError:
+        pytest.skip("the file system takes UTF-8 alone")
+    with Session.open(folder) as session:
+        session.label({"1.png": "a"})
+    with Session.open(folder) as session:
+        assert session.state.version == 1
+
+
+def test_a_log_that_cannot_be_made_is_told(tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(
+        ValueError, match=r"log .* cannot be written \(.*\). Choose another folder with MARGINSHOT_SESSIONS"
+    ):
+        Session.from_embeddings(np.eye(3), log=tmp_path / "file" / "log.sqlite")
+
+
+@pytest.mark.parametrize("wal", ["delete", sqlite3.OperationalError("locking protocol")])
+def test_a_truncated_journal_where_a_write_ahead_log_cannot_work(wal):
+    asked = []
+
+    class Connection:
+        def execute(self, statement):
+            asked.append(statement)
+            if isinstance(wal, Exception) and "WAL" in statement:
+                wal.sqlite_errorcode = sqlite3.SQLITE_PROTOCOL
+                raise wal
+            return self
+
+        def fetchone(self):
+            return (wal,)
+
+    _choose_journal(Connection())
+    assert asked == ["PRAGMA journal_mode = WAL", "PRAGMA journal_mode = TRUNCATE"]
+
+
+def test_the_log_is_flushed_to_the_disk(tmp_path):
+    log = EventLog(tmp_path / "log.sqlite")
+    assert log._connection.execute("PRAGMA synchronous").fetchone()[0] == 2
+    assert log._connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+    log.close()

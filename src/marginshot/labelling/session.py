@@ -15,7 +15,7 @@ from marginshot.labelling import acts, audits
 from marginshot.labelling.checks import Checks
 from marginshot.labelling.collection import Collection
 from marginshot.labelling.embed import Progress as OnProgress
-from marginshot.labelling.embed import silent
+from marginshot.labelling.embed import printable, silent
 from marginshot.labelling.embedding_map import embedding_map
 from marginshot.labelling.encoders import ItemEncoder, make_encoder
 from marginshot.labelling.encoding import Encoding, Progress
@@ -127,7 +127,7 @@ class Session(Journal):
         path = Path(source)
         opened, collection = open_collection(path, text, label, as_paths(examples))
         where = log_path(default_folder() if folder is None else Path(folder), path, text)
-        log = EventLog(where, {"source": str(path.resolve()), "text": text or ""})
+        log = EventLog(where, {"source": printable(str(path.resolve())), "text": printable(text or "")})
         try:
             made = make_encoder(collection.kind, encoder, device)
             session = cls(collection, log, made, source=opened, cache=cache, on_progress=on_progress)

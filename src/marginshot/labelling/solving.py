@@ -102,6 +102,9 @@ class Solver:
         They start from the last answers, where there are any for the same embeddings, unless a ``complete`` fit is
         asked for.
         """
+        if not len(rows):
+            answers = make_answers(state, rows, np.empty(0, dtype=np.int32), np.zeros((0, 0)), np.zeros(0, dtype=bool))
+            return Solved(answers, rows, EmbeddingView(X))
         table, given = self._prepare(state.classes, X), examples_of(state, rows)
         known, weights = table.examples(given)
         ids = np.array([own.id for place, own in enumerate(state.classes) if (known == place).any()], dtype=np.int32)
