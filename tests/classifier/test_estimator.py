@@ -59,7 +59,7 @@ def test_presets():
     )
     clf = TransductiveMaxMarginClassifier.from_preset("auto", n_neighbors=3)
     assert (clf.prior, clf.n_neighbors, clf.lambda2) == ("estimate", 3, "auto")
-    with pytest.raises(ValueError, match="preset must be one of printed, paper, auto; got 'best'"):
+    with pytest.raises(ValueError, match="preset must be one of printed, paper, auto, balanced; got 'best'"):
         TransductiveMaxMarginClassifier.from_preset("best")
 
 
