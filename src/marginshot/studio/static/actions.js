@@ -3,7 +3,7 @@
 import { post } from "./api.js";
 import { items, sentence } from "./dom.js";
 import * as grid from "./grid.js";
-import { anticipate, CHECKED, NONE, SAID_NONE, say, state, tell, UNANSWERED, withdraw } from "./store.js";
+import { anticipate, CHECKED, fetchProject, NONE, SAID_NONE, say, state, tell, UNANSWERED, withdraw } from "./store.js";
 
 let queue = Promise.resolve(); // acts reach the server in the order in which they were done
 const past = []; // selections before acts, so that undo gives them back
@@ -13,6 +13,7 @@ async function send(action, body, shown) {
     const { version, words } = await post("/api/act", { action, ...body });
     if (shown) shown.version = version;
     state.newest = Math.max(state.newest, version);
+    fetchProject(); // not told before the answers at work are done
     say(words ? sentence(words) : "", { changed: state.version >= version ? state.changed.length : null });
     return true;
   } catch (error) {

@@ -11,6 +11,7 @@ function drawStatus() {
   const parts = words ? [el("span", { class: error ? "problem" : "", dir: "auto" }, words)] : [];
   const told = changed === 1 ? "1 label changed." : `${count(changed ?? 0)} labels changed.`;
   if (changed !== null && !error) parts.push(el("span", {}, told));
+  else if (words && state.newest > state.version) parts.push(el("span", { class: "muted" }, "Answers follow …"));
   $("status").replaceChildren(...parts);
   $("look-changed").hidden = !changed || state.view.id === "changed";
   const { moved } = state.view;

@@ -59,7 +59,7 @@ function start() {
   listen({
     opened: () => connected(true),
     lost: () => connected(false),
-    state: fetchProject,
+    state: ({ version }) => (version > state.newest ? refresh() : fetchProject()),
     answers: refresh,
     encoding,
     error: ({ message }) => say(message, { error: true }),
