@@ -124,5 +124,5 @@ def running(session, folder, host="127.0.0.1", source=("source.npz",)):
 
 def rows_of_three_classes(n_items=60):
     """Embeddings (n_items, 8); row r belongs to class r % 3."""
-    centres = 4.0 * np.eye(8)[:3]
+    centres = 9.0 * np.eye(8)[:3]
     return centres[np.arange(n_items) % 3] + np.random.default_rng(0).normal(size=(n_items, 8))
