@@ -27,6 +27,12 @@ def make_classifier(X: NDArray[np.floating]) -> TransductiveMaxMarginClassifier:
     """The classifier of all labelling: real folders are unbalanced and have many classes, hence the preset."""
     options: dict[str, Any] = {}
     if not search_is_fast(len(X)):
+        warnings.warn(
+            f"{len(X):,} items are too many to compare all pairs, so they are labelled without their nearest "
+            f"neighbours, and less well; to keep these run {INSTALL}.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
         options = {"n_neighbors": 0, "calibration": "mixture", "feature_transform": "power"}
     if differ_in_length(X):
         options["feature_transform"] = "cl2n"
@@ -116,13 +122,6 @@ def label_rows(
     """
     rows, known, weights = (X, given, None) if names is None else with_names(X, given, names)
     classifier = make_classifier(rows)
-    if not classifier.n_neighbors:
-        warnings.warn(
-            f"{len(X):,} items are too many to compare all pairs, so they are labelled without their nearest "
-            f"neighbours, and less well; to keep these run {INSTALL}.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
     words = np.array(classes, dtype=object)
     classifier.fit(rows, np.where(known >= 0, words[known], ""), sample_weight=weights)
     is_name = np.arange(len(rows)) >= len(X)
