@@ -10,6 +10,7 @@ const NEAR = 10; // pixels within which a click finds a point
 const MARGIN = 24;
 
 let points = null; // x0 y0 x1 y1 … as the server sent them
+let complete = false; // whether every item that can be read had its place then
 let view = null; // {scale, x, y}: pixel = scale * (point - origin)
 let canvas, over, ink = [];
 
@@ -249,7 +250,8 @@ const KEYS = {
 };
 
 async function load() {
-  if (points && points.length === 2 * state.n) return;
+  if (points && complete) return;
+  const encoded = !state.project.encoding.phase;
   $("map-wait").hidden = false;
   try {
     points = await api.map();
@@ -262,6 +264,8 @@ async function load() {
     return;
   }
   $("map-wait").hidden = true;
+  complete = encoded;
+  middlesNow = null;
   fit();
   view.fitted = view.scale;
 }
