@@ -68,7 +68,7 @@ def test_a_run_is_not_continued_with_a_changed_method(cli, fails):
         ("scores = query[:, :, 0]", "got (10, 75)"),
         ("query -= 1.0; scores = query", "Method 'mine': output array is read-only"),
         ("labels[:] = labels[:, ::-1]; scores = query", "Method 'mine': assignment destination is read-only"),
-        ("def probabilities", "stopped with TypeError: Mine is no method yet: it lacks probabilities"),
+        ("def probabilities", "stopped with TypeError: Mine is not a method yet: it lacks probabilities"),
     ],
 )
 def test_what_is_wrong_with_it_is_told(fails, body, message):

@@ -239,9 +239,9 @@ def test_config_makes_variants(cli, features):
     ("arguments", "message"),
     [
         (["nowhere.npz"], "No features at 'nowhere.npz'"),
-        (["digits", "--regime", "skewed"], "'skewed' is no regime. Give balanced, dirichlet-A"),
-        (["digits", "--regime", "dirichlet-0"], "'dirichlet-0' is no regime"),
-        (["digits", "--regime", "present-0"], "'present-0' is no regime"),
+        (["digits", "--regime", "skewed"], "'skewed' is not a regime. Give balanced, dirichlet-A"),
+        (["digits", "--regime", "dirichlet-0"], "'dirichlet-0' is not a regime"),
+        (["digits", "--regime", "present-0"], "'present-0' is not a regime"),
         (["digits", "--way", 1], "n_way must be at least 2; got 1"),
         (["digits", "--shot", 0], "n_shot must be at least 1; got 0"),
         (["digits", "--shot", "1-5"], "Invalid value for '--shot'"),

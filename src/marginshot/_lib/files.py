@@ -1,4 +1,4 @@
-"""Writing files so that nothing is ever half-written, and what is announced as written survives a power cut."""
+"""Atomic file writing: a file is whole or absent, and survives a power cut once it is reported as written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 if sys.platform != "win32":
     import fcntl
 
-#: Rights of files that hold what others on the machine have no business with: embeddings, pictures, sessions.
+#: Permissions of private files: embeddings, pictures, sessions.
 PRIVATE = 0o600
 
 _TEMPORARY = re.compile(r"\.marginshot-[0-9a-f]{16}\.tmp(\..*)?")
@@ -28,7 +28,7 @@ def check_writable(path: Path) -> None:
         raise FileNotFoundError(f"Cannot write {path}: there is no folder {folder}. Create it first.")
     check_replaceable(path)
     try:
-        # The real test: a mode bit says nothing about a read-only or full disk.
+        # Write a file to find out: permission bits say nothing about a read-only or full disk.
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
@@ -39,8 +39,8 @@ def check_writable(path: Path) -> None:
 def atomic_path(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[Path]:
     """A temporary path beside ``path`` that takes its place when the body ends without an exception.
 
-    File and folder are on the disk before this returns. A file that is replaced keeps its rights; a new one gets those
-    the user's umask leaves, where it is ``private`` none for others. What is no regular file is never replaced.
+    File and folder are on the disk before this returns. A replaced file keeps its permissions. A new one follows the
+    user's umask, and ``private`` gives others none. Folders, devices and pipes are never replaced.
 
     Examples
     --------
@@ -82,9 +82,9 @@ def check_replaceable(path: Path) -> None:
 
 
 def sweep(folder: Path) -> int:
-    """Remove the temporary files that killed runs left in ``folder``; how many there were.
+    """Remove the temporary files that killed runs left in ``folder``; returns their number.
 
-    A run holds a lock on each file while it writes it, so those of another that is still at work stay.
+    A run locks each file while it writes it, so files of a run still at work are not removed.
     """
     if sys.platform == "win32" or not folder.is_dir():
         return 0
@@ -104,7 +104,7 @@ def is_temporary(path: Path) -> bool:
 
 def flush_folder(folder: Path) -> None:
     """Wait until the names in ``folder`` are on the disk."""
-    if sys.platform != "win32":  # which has no such thing
+    if sys.platform != "win32":  # Windows cannot flush a folder
         flush(folder)
 
 
@@ -119,7 +119,7 @@ def flush(path: Path) -> None:
 
 def _lock(descriptor: int) -> None:
     if sys.platform != "win32":
-        with suppress(OSError):  # some network drives know no locks
+        with suppress(OSError):  # some network drives have no locks
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 

@@ -1,7 +1,7 @@
-"""The one place that sets numba's options, and that tells the user when it compiles.
+"""Numba's options, and the message that code is being compiled.
 
-Importing this module imports numba, so only the engine for batches of tasks does: ``import marginshot`` and a single
-``fit`` never reach it.
+Importing this module imports numba, so only the engine for batches of tasks does. ``import marginshot`` and a single
+``fit`` never load it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FAST_SUMS = {"reassoc", "contract"}
 #: Options of functions that compiled code calls.
 CALL_OPTIONS: Any = {"fastmath": _FAST_SUMS, "error_model": "numpy"}
 
-#: A leaf: compiled into its caller, cached with it. Inlined by force: across a call, every array costs an atomic count.
+#: A leaf: compiled into its caller, cached with it. Always inlined: a call counts references to each array atomically.
 leaf = numba.njit(fastmath=_FAST_SUMS, error_model="numpy", forceinline=True)
 
 #: A routine: not inlined. For what is called once a task and, inlined, would take long to compile.
@@ -36,7 +36,7 @@ entry_point = numba.njit(fastmath=_FAST_SUMS, error_model="numpy", nogil=True, c
 def announce_compilation(what: str, patience: float = 3.0) -> Iterator[None]:
     """Say that ``what`` is being compiled if the body takes longer than ``patience`` seconds.
 
-    A cached entry point loads in a fraction of a second, so only a real compilation speaks.
+    A cached entry point loads in a fraction of a second, so only a real compilation is announced.
     """
     timer = threading.Timer(
         patience,

@@ -1,4 +1,4 @@
-"""Public names that load their module when first asked for, so that `marginshot --help` waits for nothing."""
+"""Public names that load their module on first use, so that `marginshot --help` stays quick."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of ``package``, whose public names live in the modules ``homes`` tells."""
+    """``__getattr__`` and ``__dir__`` of ``package``; ``homes`` maps each public name to its module."""
 
     def load(name: str) -> Any:
         if name not in homes:

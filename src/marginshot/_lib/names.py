@@ -1,4 +1,4 @@
-"""Names somebody else chose: as cells that no spreadsheet runs, as text that no terminal obeys, as safe folders."""
+"""Untrusted names made safe: as CSV cells, as text on a terminal, as folder names."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import re
 import unicodedata
 from typing import Any
 
-# What a spreadsheet takes for the start of a formula, with the marks that an earlier writing put before it.
+# The start of a formula in a spreadsheet, after any apostrophes that `safe_cell` put before it.
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 _MARKED = re.compile(r"'+[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
-# Turn the text after them around, so that a name reads as another.
+# Characters that reverse the text after them, so that a name reads as another.
 _DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
-# What Windows takes for a device, whatever the case and the suffix.
+# Names of devices on Windows, in any case and with any suffix.
 _DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?", re.IGNORECASE)
 
 
@@ -45,7 +45,7 @@ def original_cell(text: str) -> str:
 
 
 def shown(text: str) -> str:
-    r"""Text for a terminal: what would move its cursor, change its title or turn a name around is escaped.
+    r"""Text for a terminal, with control characters and characters that reverse text escaped.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def _acts(letter: str) -> bool:
 
 
 def folder_name(name: str) -> str:
-    """The name of a folder for ``name``, which on Windows may be that of a device.
+    """A folder name for ``name``; a name that is a device on Windows gets an underscore.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Reading files that may be damaged: one sentence for whatever the readers of NumPy, Arrow, Pillow and others raise."""
+"""Reading files that may be damaged: whatever NumPy, Arrow, Pillow and others raise becomes one sentence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: Errors a damaged file provokes (a seek to a place before its start); all other numbers are the system's own.
+#: System errors that a damaged file causes, such as a seek to before its start; other codes are genuine system errors.
 _OF_CONTENT = frozenset({errno.EINVAL, errno.EOVERFLOW})
 
 _OF_THE_SYSTEM = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
@@ -30,10 +30,10 @@ class DamagedFileError(ValueError):
 def reading(
     path: str | os.PathLike[str], what: str, advice: str = "", error: type[ValueError] = DamagedFileError
 ) -> Iterator[None]:
-    """Let nothing but ``error`` leave a body that reads the file at ``path``.
+    """Turn any exception of a body that reads the file at ``path`` into ``error``.
 
-    A file that cannot be opened (missing, a folder, no permission, a failing disk) is no damage: what the system said
-    passes unchanged. So does an exception of the type ``error``, which is a sentence of its own.
+    A file that cannot be opened (missing, a folder, no permission, a failing disk) is not damaged: the system's error
+    passes unchanged. So does an exception of the type ``error``.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def reading(
         told = f"{os.fspath(path)} is damaged, or needs more memory than there is. {advice}"
         raise error(told.strip()) from problem
     except Exception as problem:
-        # Of a damaged file each of many readers may raise anything, RecursionError and SyntaxError included.
+        # Readers may raise anything for a damaged file, RecursionError and SyntaxError included.
         raise error(_sentence(path, what, problem, advice)) from problem
 
 
@@ -92,15 +92,15 @@ def read_npz(path: Path, what: str, advice: str = "", error: type[ValueError] = 
 
 
 def open_npz(file: Any, *, allow_pickle: bool = False) -> Any:
-    """An opened ``.npz``; a file that is no zip archive is an error, where NumPy would take it for a pickle."""
+    """An opened ``.npz``; a file that is not a zip archive is an error, where NumPy would read it as a pickle."""
     if not zipfile.is_zipfile(file):
-        raise ValueError("it is cut off, or no zip archive")
+        raise ValueError("it is cut off, or not a zip archive")
     file.seek(0)
     return np.load(file, allow_pickle=allow_pickle)
 
 
 def npz_member(archive: Any, name: str) -> NDArray[Any]:
-    """One array of an opened ``.npz``; NumPy hands out plain bytes where a member has lost its first ones."""
+    """One array of an opened ``.npz``; raises for a damaged member, which NumPy returns as bytes."""
     array = archive[name]
     if not isinstance(array, np.ndarray):
         raise TypeError(f"{name} is not an array")
@@ -108,6 +108,6 @@ def npz_member(archive: Any, name: str) -> NDArray[Any]:
 
 
 def read_npy(path: Path, what: str, advice: str = "") -> NDArray[Any]:
-    """The array of an ``.npy`` file; NumPy's own function would take a damaged one for a pickle."""
+    """The array of an ``.npy`` file; NumPy's own function would read a damaged one as a pickle."""
     with reading(path, what, advice), path.open("rb") as file:
         return np.lib.format.read_array(file, allow_pickle=False)

@@ -1,4 +1,4 @@
-"""Work in threads: for compiled code and BLAS, which let go of the interpreter's lock; and BLAS's own threads."""
+"""Threads for compiled code and BLAS, which release the GIL, and the number of BLAS's own threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 def map_in_threads(work: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None) -> list[Result]:
     """``work`` on every item, in order, by ``n_jobs`` threads; None means 1, −1 all cores.
 
-    joblib's own threads are asked every hundredth of a second whether they are done, which here is a tenth of the work.
+    joblib's threads are polled every hundredth of a second, which costs a tenth of the work here.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def map_in_threads(work: Callable[[Item], Result], items: Iterable[Item], n_jobs
 
 
 def one_blas_thread() -> Any:
-    """While threads work on tasks or blocks BLAS inside them stays single, which also fixes the order of its sums."""
+    """Limit BLAS to one thread while our threads work on tasks or blocks; this also fixes the order of its sums."""
     return _controller().limit(limits=1, user_api="blas")
 
 
@@ -43,7 +43,7 @@ def limit_threads(n_jobs: int | None) -> Any:
 
 
 def n_threads() -> int:
-    """As many threads as BLAS would have used, so that the usual settings of a machine hold here too."""
+    """As many threads as BLAS would use, so that OMP_NUM_THREADS and the like apply here too."""
     return max((pool["num_threads"] for pool in _controller().info() if pool["user_api"] == "blas"), default=1)
 
 

@@ -1,1 +1,1 @@
-"""Running methods over thousands of tasks, and what is measured there."""
+"""Runs methods over thousands of tasks and measures them."""

@@ -1,4 +1,4 @@
-"""What an evaluation has finished so far, in memory and on disk, so that it can go on after an interruption."""
+"""Progress of an evaluation, in memory and on disk, so that an interrupted run can be continued."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from marginshot._lib.reading import read_npz, reading
 from marginshot.evaluation.results import beside_result, check_shares
 from marginshot.evaluation.statistics import N_BINS
 
-# Seconds between two writes: what a power cut may cost.
+# Seconds between two writes: the most work that a power cut can lose.
 _INTERVAL = 5.0
 
 
@@ -44,7 +44,7 @@ class BlockProgress:
 
     @classmethod
     def empty(cls, n_methods: int, n_tasks: int) -> BlockProgress:
-        """Nothing done yet."""
+        """Progress with no task done."""
         return cls(
             done=np.zeros(n_tasks, dtype=bool),
             accuracy=np.zeros((n_methods, n_tasks)),
@@ -54,7 +54,7 @@ class BlockProgress:
         )
 
     def extend(self, n_tasks: int) -> BlockProgress:
-        """The same with room for ``n_tasks`` tasks, no fewer than before."""
+        """Progress with room for ``n_tasks`` tasks, no fewer than before."""
         more = n_tasks - len(self.done)
         return replace(
             self,
@@ -64,7 +64,7 @@ class BlockProgress:
         )
 
     def keep_methods(self, chosen: NDArray[np.bool_]) -> BlockProgress:
-        """The same for some of the methods; ``chosen`` has shape (n_methods,)."""
+        """Progress of some of the methods; ``chosen`` is a mask of shape (n_methods,)."""
         return replace(
             self,
             accuracy=self.accuracy[chosen],
@@ -95,7 +95,7 @@ class Checkpoint:
         self._last_write = time.monotonic()
 
     def load(self, identity: Mapping[str, Any]) -> list[BlockProgress] | None:
-        """The stored progress, or None where there is none.
+        """The stored progress, or None if nothing is stored.
 
         Raises where the stored run differs from ``identity`` in anything that changes its result.
         """
@@ -128,12 +128,12 @@ class Checkpoint:
         self._last_write = time.monotonic()
 
     def discard(self) -> None:
-        """Remove the file: the result it led to is written."""
+        """Remove the file once the result is written."""
         self.path.unlink(missing_ok=True)
 
 
 def _check_block(block: BlockProgress, n_methods: int, n_tasks: int) -> None:
-    """Raise ValueError where a block cannot be of ``n_methods`` and ``n_tasks``, or its numbers not what they say."""
+    """Raise ValueError if the arrays of a block have wrong shapes or impossible values."""
     wanted = BlockProgress.empty(n_methods, n_tasks)
     for name in _ARRAYS:
         array, expected = getattr(block, name), getattr(wanted, name)
@@ -145,7 +145,7 @@ def _check_block(block: BlockProgress, n_methods: int, n_tasks: int) -> None:
 
 
 def checkpoint_path(result: Path) -> Path:
-    """Where the progress of an evaluation lies that writes its result to ``result``."""
+    """Path of the progress file of an evaluation that writes its result to ``result``."""
     return beside_result(result, "partial.npz")
 
 

@@ -16,10 +16,10 @@ from marginshot.evaluation.workers import Outcome
 
 @contextmanager
 def writing_predictions(run: Run, path: str | os.PathLike[str]) -> Iterator[Callable[[Outcome], None]]:
-    """Write the scores of every outcome that the body hands over; the file appears when all of them are there.
+    """Write the scores of every outcome that the body passes on; the file appears once all are written.
 
-    One row is one answer of one method to one query, sorted by features, way and shot, then task, method and query,
-    whatever the order in which tasks were finished:
+    One row is one answer of one method to one query. Rows are sorted by features, way, shot, task, method and query,
+    whatever the order in which tasks finished:
 
     ==========  ============================================================================
     column      content

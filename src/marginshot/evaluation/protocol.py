@@ -1,4 +1,4 @@
-"""The protocol: methods over thousands of tasks, in parallel, resumable, the same result however it is spread."""
+"""The protocol: methods over thousands of tasks, in parallel and resumable; the number of workers changes no result."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from marginshot.evaluation.workers import Job, Outcome, predict, recorded_warnin
 if TYPE_CHECKING:
     from marginshot.methods.base import Method
 
-# Limits of one job: small enough for progress, interruption and memory, large enough to drown the overhead.
+# Limits of one job: small enough for progress, interruption and memory, large enough that overhead is negligible.
 _JOB_SECONDS = 1.0
 _JOB_BYTES = 32 * 2**20
 _JOB_TASKS = 250
-# What joblib warns of when Ctrl-C ends a run: that is what the user asked for.
+# joblib's warning when Ctrl-C ends a run. It is silenced, because the user asked for it.
 _CANCELLED = re.compile(r"\d+ tasks which were still being processed by the workers have been cancelled")
 # Jobs for each worker of a backend that returns everything at the end.
 _ROUND_JOBS = 8
 
 
 class EvaluationInterrupted(KeyboardInterrupt):
-    """Ctrl-C during `evaluate`; ``partial`` is what was finished, without blocks that have not two tasks yet."""
+    """Raised on Ctrl-C during `evaluate`; ``partial`` holds the blocks with at least two finished tasks."""
 
     def __init__(self, partial: Evaluation) -> None:
         super().__init__("evaluation interrupted")
@@ -64,8 +64,8 @@ def evaluate(
     on_progress : callable, optional
         Called with the number of tasks done and their total, over all blocks.
     predictions : path, optional
-        Parquet file for the scores of every query, see `marginshot.evaluation.predictions`. It is written as a whole,
-        so not by a run that continues another.
+        Parquet file for the scores of every query, see `marginshot.evaluation.predictions`. A run that continues
+        another cannot write it, because earlier scores were not kept.
 
     Raises
     ------
@@ -137,13 +137,13 @@ def run_missing(
 
 def _spread(jobs: Sequence[Job], n_jobs: int | None) -> Generator[Outcome, None, None]:
     """Run the jobs on workers; outcomes come as they are finished."""
-    # Threads unless the caller's joblib configuration says otherwise: the methods spend their time outside the GIL,
-    # and a process would first import all over again what this one has.
+    # Threads unless the caller's joblib configuration says otherwise: the methods spend their time outside the GIL, and
+    # a new process would have to import everything again.
     options = {"n_jobs": n_jobs, "prefer": "threads", "batch_size": 1}
     try:
         workers = Parallel(return_as="generator_unordered", **options)
     except ValueError:
-        # Ray's backend hands out a list only: rounds, so that there is progress, and a checkpoint, between them.
+        # Ray's backend returns only complete lists. Jobs run in rounds, with progress and a checkpoint between them.
         workers = Parallel(**options)
         size = _ROUND_JOBS * effective_n_jobs(workers.n_jobs)
         for first in range(0, len(jobs), size):
@@ -154,10 +154,10 @@ def _spread(jobs: Sequence[Job], n_jobs: int | None) -> Generator[Outcome, None,
 
 @contextmanager
 def warnings_once() -> Iterator[list[tuple[str, type[Warning]]]]:
-    """Hold back warnings and raise them at the end, once where they differ in their numbers only.
+    """Hold back warnings and raise them at the end; warnings that differ only in numbers are raised once.
 
-    Every job counts the tasks that did not converge; a user wants to be told once. The list is for the warnings of
-    other processes.
+    Every job counts the tasks that did not converge; the user should read of it once. Yields a list that takes the
+    warnings of other processes.
     """
     warned: list[tuple[str, type[Warning]]] = []
     try:
@@ -180,7 +180,7 @@ def _plan_jobs(
     progress: Sequence[BlockProgress],
     keep_answers: bool,
 ) -> list[Job]:
-    """All jobs at once: joblib would run a generator's trials in a thread of its own, beside the workers."""
+    """All jobs, as a list: joblib would run the trials of a generator in a thread beside the workers."""
     jobs: list[Job] = []
     for index, (sampler, block) in enumerate(zip(samplers, progress, strict=True)):
         missing = block.missing()
@@ -194,7 +194,7 @@ def _plan_jobs(
 def _job_size(sampler: TaskSampler, methods: Mapping[str, Method]) -> int:
     """Tasks per job, from a short trial: the result does not depend on it.
 
-    The trial also compiles what is to be compiled, once, before any worker starts.
+    The trial also compiles all compiled code once, before any worker starts.
     """
     batch = sampler.batch(0, 2)
     seconds = 0.0
@@ -215,7 +215,7 @@ def _record(outcome: Outcome, block: BlockProgress) -> None:
     block.redrawn[tasks] = outcome.redrawn
     done = block.done.copy()
     done[tasks] = True
-    # One step, in which Python lets no Ctrl-C in: a task must not be marked as missing with its counts already added.
+    # One statement, which Ctrl-C cannot interrupt: a task whose counts were added must also be marked as done.
     vars(block).update(
         done=done, seconds=block.seconds + outcome.seconds, reliability=block.reliability + outcome.reliability
     )

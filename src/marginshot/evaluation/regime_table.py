@@ -1,4 +1,4 @@
-"""What a run over regimes found, cell by cell, as dataclasses, as JSON and as CSV."""
+"""Results of a run over regimes, cell by cell, as dataclasses, JSON and CSV."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CSV_COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """Features, the name of a regime, classes and support examples per class: what tasks are drawn from and how."""
+    """One kind of task: features, the name of a regime, classes and support examples per class."""
 
     features: str
     regime: str
@@ -95,7 +95,7 @@ class RegimeTable:
     Parameters
     ----------
     arguments : mapping
-        What every cell depends on; a table is continued only with the same.
+        Settings every cell depends on; a table is continued only with equal ones.
     features : mapping
         Source -> `FeatureBank.content_hash`.
     results : tuple of CellResult
@@ -119,7 +119,7 @@ class RegimeTable:
     machine: Mapping[str, str] = field(default_factory=lambda: describe_machine())
 
     def cells(self) -> set[Cell]:
-        """Cells that need no more work."""
+        """Cells that are finished or left out."""
         return {result.cell for result in self.results} | {entry.cell for entry in self.left_out}
 
     def add(self, entry: CellResult | LeftOut) -> RegimeTable:

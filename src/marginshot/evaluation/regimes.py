@@ -23,10 +23,10 @@ from marginshot.evaluation.workers import Outcome, describe_method
 if TYPE_CHECKING:
     from marginshot.methods.base import Method
 
-#: Called with the tasks done in a cell and those it will need, as far as is known.
+#: Called with the tasks done in a cell and the current estimate of those it needs.
 OnTasks = Callable[[int, int], None]
 
-# Tasks of the first batch of a cell, from which times and intervals are judged, and the step of later ones.
+# Tasks in the first batch of a cell, which gives the first times and intervals, and the step of later batches.
 _BATCH = 50
 
 
@@ -63,7 +63,7 @@ class Regime:
         elif (match := re.fullmatch(r"present-(\d+)", text)) and int(match[1]) > 0:
             return cls(present=int(match[1]))
         raise ValueError(
-            f"{text!r} is no regime. Give balanced, dirichlet-A (A above 0) or present-N (N classes, at least 1)."
+            f"{text!r} is not a regime. Give balanced, dirichlet-A (A above 0) or present-N (N classes, at least 1)."
         )
 
 
@@ -84,7 +84,7 @@ class RegimePlan:
     ci95 : float, default=0.01
         A cell has enough tasks when half the 95 % interval of every method's accuracy is at most this.
     max_tasks : int, default=2000
-        And at most so many.
+        Upper limit on the tasks of a cell.
     budget : float, default=120
         Seconds of one core that a method may need for a cell; a slower one is left out of it.
     """
@@ -134,7 +134,7 @@ class RegimePlan:
         return RegimeTable(arguments=self.arguments(), features=hashes, command=command)
 
     def continue_table(self, stored: RegimeTable, command: str = "", again: Sequence[str] = ()) -> RegimeTable:
-        """``stored`` with the features of this plan added; raises where its cells would come out differently now.
+        """``stored`` with the features of this plan added; raises if the plan would give other results for its cells.
 
         Methods to be measured ``again`` may have changed.
         """
@@ -190,7 +190,7 @@ def measure_again(
     n_jobs: int | None = None,
     on_tasks: OnTasks | None = None,
 ) -> Iterator[CellResult]:
-    """The plan's cells in ``table`` with new scores of ``methods``, which have changed, on the tasks that were used.
+    """Measure changed ``methods`` again, on the tasks already used, in the plan's cells of ``table``.
 
     A method that was too slow for a cell stays out of it.
     """
@@ -228,7 +228,7 @@ def find_shortage(bank: FeatureBank, regime: Regime, n_way: int, n_examples: int
 def _run_cell(
     plan: RegimePlan, cell: Cell, sampler: TaskSampler, n_jobs: int | None, on_tasks: OnTasks | None
 ) -> CellResult:
-    """Tasks in batches until all intervals are narrow enough; methods too slow for that leave after the first."""
+    """Run batches of tasks until all intervals are narrow enough; drop slow methods after the first batch."""
     methods = plan.methods
     n_first = min(_BATCH, plan.max_tasks)
     block = _run_up_to(n_first, BlockProgress.empty(len(methods), 0), methods, sampler, n_jobs, on_tasks)
@@ -268,7 +268,7 @@ def _run_up_to(
 
 
 def count_tasks(plan: RegimePlan, block: BlockProgress) -> int:
-    """Tasks a cell needs, judged by those done: the interval narrows with the root of their number."""
+    """Tasks a cell needs, estimated from those done: the interval narrows with the root of their number."""
     n_done = len(block.done)
     widest = max((mean_and_interval(accuracies)[1] for accuracies in block.accuracy), default=0.0)
     if widest <= plan.ci95:

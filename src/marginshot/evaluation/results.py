@@ -1,4 +1,4 @@
-"""What an evaluation found, as dataclasses and as JSON with the accuracies of all tasks beside it."""
+"""Results of an evaluation, as dataclasses and as JSON with the accuracies of all tasks beside it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class FeatureRecord:
 class Difference:
     """Mean difference in accuracy to another method on the same tasks, and half its 95 % interval.
 
-    ``p_holm`` is the p-value of the paired t-test, by Holm's method adjusted for all methods compared on these tasks;
+    ``p_holm`` is the p-value of the paired t-test, adjusted by Holm's method for all methods compared on these tasks;
     None in results of earlier versions.
     """
 
@@ -92,9 +92,9 @@ class MethodResult:
     redrawn_tasks : int
         Tasks whose class shares had to be drawn again to fit the class sizes.
     per_task : ndarray of shape (tasks,)
-        Accuracy of every task in the order of the tasks: those of two methods of one block are on the same tasks and
-        can be subtracted. `Evaluation.save` keeps them in the ``.npz`` beside the JSON, where the array is called as
-        the entry ``per_task`` of this result in the JSON says.
+        Accuracy of every task, in order. Two methods of one block have the same tasks, so their arrays can be
+        subtracted. `Evaluation.save` keeps them in the ``.npz`` beside the JSON; the entry ``per_task`` in the JSON is
+        the name of the array.
     among_best : bool
         Whether the method is first in its block, or not significantly below the first (paired t-test at 5 %, adjusted
         by Holm's method). False in results of earlier versions.
@@ -122,7 +122,7 @@ class MethodResult:
 
     @property
     def block(self) -> tuple[str, int, int | tuple[int, ...]]:
-        """What the tasks were drawn from and how: results of one block are on the same tasks."""
+        """Features, way and shot; all results of one block are on the same tasks."""
         return self.features, self.way, self.shot
 
     def to_json(self) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class MethodResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """A whole run: what is needed to repeat it, and what came out.
+    """A whole run: what is needed to repeat it, and its results.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ class Evaluation:
     machine: Mapping[str, str] = field(default_factory=lambda: describe_machine())
 
     def identity(self) -> dict[str, Any]:
-        """`Run.identity` of the run that came to this."""
+        """`Run.identity` of the run that gave this result."""
         return as_json({**self.arguments, "sha256": [record.sha256 for record in self.features]})
 
     def blocks(self) -> list[list[MethodResult]]:
@@ -175,8 +175,8 @@ class Evaluation:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write JSON to ``path`` and the accuracies of all tasks to `tasks_path` beside it.
 
-        The JSON comes last and names the other file by its hash: after a power cut between the two nobody takes the
-        tasks of one run for those of another.
+        The JSON is written last and holds the hash of the other file. After a power cut between the two, `load` notices
+        that they do not belong together.
         """
         target = Path(path)
         with atomic_path(tasks_path(target)) as temporary:
@@ -252,7 +252,7 @@ def _read_result(entry: dict[str, Any], per_task: NDArray[np.float64]) -> Method
 
 
 def _check_values(result: MethodResult) -> None:
-    """Raise ValueError where a number cannot be what it is said to be."""
+    """Raise ValueError if a number is outside its range, or an accuracy is not the mean of its tasks."""
     per_task = result.per_task
     check_shares(f"the tasks of {result.method}", per_task)
     if per_task.shape != (result.tasks,) or abs(float(per_task.mean()) - result.accuracy) > _ROUNDING:
@@ -280,12 +280,12 @@ def _sha256(path: Path) -> str:
 
 
 def as_json(content: Any) -> Any:
-    """``content`` as it would be read from a file: tuples are lists there."""
+    """``content`` after a round trip through JSON, which turns tuples into lists."""
     return json.loads(json.dumps(content))
 
 
 def tasks_path(path: Path) -> Path:
-    """Where the accuracies of all tasks lie for a result at ``path``."""
+    """Path of the accuracies of all tasks for a result at ``path``."""
     return beside_result(path, "tasks.npz")
 
 
@@ -306,7 +306,7 @@ def describe_machine() -> dict[str, str]:
 
 
 def _processor() -> str:
-    """The processor's own name where the system tells it (Linux), else what Python knows."""
+    """Name of the processor as Linux gives it, elsewhere as Python does."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():

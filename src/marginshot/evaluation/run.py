@@ -30,7 +30,7 @@ class Run:
     n_tasks : int, default=10000
     seed : int, default=0
     command : str, default=""
-        Kept in the result.
+        Command line, kept in the result.
     """
 
     banks: Sequence[FeatureBank]
@@ -73,7 +73,7 @@ class Run:
         }
 
     def identity(self) -> dict[str, Any]:
-        """What a stored run must have in common with this one to be continued."""
+        """The settings that a stored run must share with this one to be continued."""
         return as_json({**self.describe(), "sha256": [bank.content_hash for bank in self.banks]})
 
 

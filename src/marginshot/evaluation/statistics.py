@@ -1,4 +1,4 @@
-"""Means with intervals, paired differences, the worst tenth, calibration: what is said about many accuracies."""
+"""Statistics of many accuracies: means with intervals, paired differences, the worst tenth, calibration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Ints = NDArray[np.int64]
 def mean_and_interval(values: Floats) -> tuple[float, float]:
     """Mean of the values of independent tasks and half the width of its 95 % confidence interval.
 
-    Student's t: with thousands of tasks the field's 1.96 standard errors, with few of them an honest interval.
+    By Student's t: 1.96 standard errors with thousands of tasks, as usual in the field, and more with few.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def paired_p_value(values: Floats, reference: Floats) -> float:
 
 
 def adjust_by_holm(p_values: Floats) -> Floats:
-    """Holm's p-values (n,) of several comparisons (n,): with those below 5 %, the chance of any error is 5 %.
+    """Holm-adjusted p-values (n,): rejecting those below 5 % keeps the chance of any false rejection at 5 %.
 
     Examples
     --------

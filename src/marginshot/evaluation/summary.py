@@ -1,4 +1,4 @@
-"""From the accuracies of tasks to results: who is how good, and how sure one can be."""
+"""From the accuracies of tasks to results: means, intervals and comparisons."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from marginshot.evaluation.statistics import (
 )
 from marginshot.evaluation.workers import describe_method
 
-#: The method others are compared with, where it takes part; else it is the first.
+#: The method others are compared with if it takes part; otherwise the first one is.
 REFERENCE_METHOD = "fs-tmmc"
 
 

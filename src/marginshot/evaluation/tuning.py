@@ -79,7 +79,7 @@ def tune(
             on_progress(len(scores), n_trials)
         return scores[-1]
 
-    optuna.logging.set_verbosity(optuna.logging.ERROR)  # it would warn of the trial that Ctrl-C ends
+    optuna.logging.set_verbosity(optuna.logging.ERROR)  # Optuna warns of the trial that Ctrl-C ends
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=run.seed))
     study.enqueue_trial(_values(method, names))
     try:

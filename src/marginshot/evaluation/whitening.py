@@ -1,4 +1,4 @@
-"""Whitening by base statistics: what varies within the classes an encoder was trained on says little about new ones."""
+"""Whitening by base classes: directions that vary within the classes an encoder was trained on count less."""
 
 from __future__ import annotations
 

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 def describe_method(method: Method) -> dict[str, Any]:
-    """Name and settings of a method as JSON types, and the hash of the file of one that is not ours.
+    """Name and settings of a method as JSON types; for a plugin also the hash of its file.
 
-    A method that is no dataclass has no settings.
+    A method that is not a dataclass has no settings.
     """
     names = [item.name for item in fields(method)] if is_dataclass(method) else list[str]()
     settings = {name: _plain(getattr(method, name)) for name in names}
@@ -41,7 +41,7 @@ def describe_method(method: Method) -> dict[str, Any]:
 
 
 def _identify_plugin(module: str) -> dict[str, str]:
-    """A run is not continued after the user changed the method."""
+    """Hash of a plugin's file, so that a run is not continued after the plugin was edited."""
     file = Path(getattr(sys.modules[module], "__file__", None) or "")
     if module.partition(".")[0] == "marginshot" or not file.is_file():
         return {}
@@ -60,7 +60,7 @@ def _plain(value: Any) -> Any:
 class Job:
     """Tasks ``start`` to ``stop`` of a block for all methods; ``parent`` is the process that planned it.
 
-    With ``keep_answers`` the outcome has them.
+    With ``keep_answers`` the outcome holds the scores of all queries.
     """
 
     block: int
@@ -94,7 +94,7 @@ _warm: set[tuple[str, tuple[int, ...]]] = set()
 
 
 def predict(method: Method, batch: TaskBatch, stop: int | None = None) -> NDArray[np.float64]:
-    """Scores of the first ``stop`` tasks; an error of a method says whose it is."""
+    """Scores of the first ``stop`` tasks; an error names the method that raised it."""
     labels = batch.support_labels[:stop]
     try:
         if takes_row_numbers(method):
@@ -108,7 +108,7 @@ def warm_up(method: Method, batch: TaskBatch) -> None:
     """Let a method compile or load what it needs, once per process and shape, so that it is not timed."""
     key = (repr(method), (batch.support_rows.shape[1], batch.query_rows.shape[1], batch.table.rows.shape[1]))
     if key not in _warm:
-        # What it warns of here it will warn of again when it counts.
+        # These warnings will come again in the real run.
         with recorded_warnings():
             predict(method, batch, 1)
         _warm.add(key)
@@ -117,7 +117,7 @@ def warm_up(method: Method, batch: TaskBatch) -> None:
 def run_job(job: Job) -> Outcome:
     """Score the tasks of a job, in this process or another one."""
     if os.getpid() == job.parent:
-        # The parent holds BLAS to one thread, for all; OpenMP counts anew in every thread.
+        # The parent limits BLAS to one thread for the process; OpenMP's limit is per thread and is set here.
         with threadpool_limits(limits=1, user_api="openmp"):
             return _score_tasks(job)
     _settle_worker()
@@ -128,9 +128,9 @@ def run_job(job: Job) -> Outcome:
 
 @contextmanager
 def recorded_warnings() -> Iterator[list[warnings.WarningMessage]]:
-    """Collect warnings instead of showing them, to be raised again where the user is.
+    """Collect warnings of a worker process, to be raised again in the user's process.
 
-    Not in a thread beside others: Python's filters belong to all threads, so there warnings take their usual way.
+    In a thread nothing is collected: Python's warning filters are shared by all threads.
     """
     if threading.current_thread() is not threading.main_thread():
         yield []
@@ -142,11 +142,11 @@ def recorded_warnings() -> Iterator[list[warnings.WarningMessage]]:
 
 @cache
 def _settle_worker() -> None:
-    """Once per worker process: one thread, and Ctrl-C is the parent's business."""
-    # The parent has compiled what there was to compile; a worker slow to load it must not say that it compiles.
+    """Set up a worker process once: one thread, and Ctrl-C left to the parent."""
+    # The parent has compiled everything; a worker that is slow to load it must not announce a compilation.
     logging.getLogger("marginshot").setLevel(logging.ERROR)
     threadpool_limits(limits=1)
-    # Some backends run jobs outside the main thread, where Python leaves signals alone anyway.
+    # Some backends run jobs outside the main thread, where Python does not allow signal handlers.
     with suppress(ValueError):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -157,8 +157,8 @@ def _score_tasks(job: Job) -> Outcome:
     for label, method in job.methods.items():
         warm_up(method, batch)
         if not takes_row_numbers(method):
-            _ = batch.support, batch.query  # gathered once for all methods, and charged to none
-        # The thread's own time: neither other workers nor other programs count, nor what is compiled only now.
+            _ = batch.support, batch.query  # gathered once for all methods, not timed
+        # Processor time of this thread: other workers and programs do not count. Compilation is excluded.
         started = time.thread_time() - seconds_compiling()
         scores = predict(method, batch)
         seconds.append(time.thread_time() - seconds_compiling() - started)

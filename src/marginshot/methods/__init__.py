@@ -1,4 +1,4 @@
-"""Few-shot methods on batches of tasks, one file each, and the table of all of them.
+"""Few-shot methods on batches of tasks, one file each, and their registry.
 
 Examples
 --------

@@ -1,7 +1,7 @@
 """The small functions every method uses, in NumPy, on batches of tasks.
 
-A product of batches is one BLAS call per task and every sum stays inside its task, so a task gives the same bits alone
-or in a batch.
+A product of batches is one BLAS call per task, and no sum crosses tasks. A task gives the same bits alone or in a
+batch.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def inner_products(left: Array, right: Array) -> Array:
 def squared_distances(left: Array, right: Array) -> Array:
     """(T, n, D), (T, m, D) -> (T, n, m), never negative.
 
-    Seen from the middle of ``right``: far from the origin, large numbers would drown what tells rows apart.
+    Both are centred on the mean of ``right`` first: rows far from the origin would lose digits to cancellation.
     """
     middle = right.mean(axis=1, keepdims=True)
     left, right = left - middle, right - middle

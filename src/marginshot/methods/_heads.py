@@ -1,4 +1,4 @@
-"""Classifier heads whose weights are trained on one task: logits, and the way back from logits to weights."""
+"""Classifier heads whose weights are trained on one task: logits, and their derivative by the weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = NDArray[Any]
 
 
 class Head(Protocol):
-    """Weights of shape (T, N, D), one row a class, to logits."""
+    """A head: maps rows and weights (T, N, D), one row a class, to logits."""
 
     def logits(self, rows: Array, weights: Array) -> Array:
         """(T, M, D), (T, N, D) -> (T, M, N)."""
@@ -89,7 +89,7 @@ def train_head(
     tasks : Tasks
     head : Head
     objective : InformationObjective
-        Without query terms only the support is looked at during training.
+        Without query terms, training uses the support only.
     centre : {"task", "support", "none"} or array of shape (D,)
         What is subtracted from every row before it is scaled to unit length.
     learning_rate : float

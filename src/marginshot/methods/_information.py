@@ -29,9 +29,9 @@ class InformationObjective:
     cross_entropy : float
         Weight on the support's cross-entropy.
     marginal : float
-        Weight on the entropy of the mean query prediction, which is maximised: classes equally frequent.
+        Weight on the entropy of the mean query prediction. Maximising it favours equally frequent classes.
     conditional : float
-        Weight on the mean entropy of each query's prediction, which is minimised: confident answers.
+        Weight on the mean entropy of each query's prediction. Minimising it favours confident answers.
     alpha : float
         1 for Shannon's entropies; above 1 for Tsallis', which tolerate unequal class frequencies.
     """
@@ -57,7 +57,7 @@ class InformationObjective:
         return value
 
     def gradient(self, support_logits: Array, one_hot: Array, query_logits: Array) -> tuple[Array, Array]:
-        """Derivatives with respect to both logits, in their shapes; every argument is left as it was."""
+        """Derivatives with respect to both logits, in their shapes; the arguments are not changed."""
         p = np.exp(log_softmax(support_logits))
         p -= one_hot
         p *= self.cross_entropy / support_logits.shape[1]

@@ -1,4 +1,4 @@
-"""Coordinates in the span of the support, where linear heads live."""
+"""Coordinates in the span of the support, which contains the weights of linear heads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 def support_coordinates(support: NDArray[Any], query: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Rows in an orthonormal basis of the support's span: inner products with support rows are kept.
 
-    A linear head with a penalty on its norm has its weights in that span, so n_support coordinates serve as well as D.
+    A linear head with a penalty on its norm has its weights in that span, so n_support coordinates replace D features.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
-"""Labels spread from class centroids over a neighbour graph, and the way back from the logits to its parameters.
+"""Labels spread from class centroids over a neighbour graph, and the derivative of the logits by its parameters.
 
-Parameters of a task: centroids c (N, D), an exponent g and a weight w for every pair of the M = N + n rows, centroids
-first. With distances d divided by their standard deviation, a row's k nearest keep the edge weight exp(−g d); edges
-begin at rows, never at centroids. The graph, the mean of both directions times w, is divided by the roots of its
-degrees on either side, and the logits are temperature · (I − damping · graph)⁻¹ applied to the centroids' labels.
+Parameters of a task: centroids c (N, D), an exponent g and a weight w for every pair of the M = N + n nodes, centroids
+first. Distances d are divided by their standard deviation. Each row keeps edges of weight exp(−g d) to its k nearest
+nodes; no edge begins at a centroid. The graph is the mean of both directions times w, divided by the roots of its
+degrees on either side. The logits are temperature · (I − damping · graph)⁻¹ applied to the centroids' labels.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Array = NDArray[Any]
 # Added to a degree so that its root can be divided by, as in the authors' code.
 _DEGREE_OFFSET = 1e-12
 
-# A squared distance below this share of the squared lengths is rounding: one point.
+# A squared distance below this share of the squared lengths is rounding: both rows are one point.
 _ROUNDING = 1e-12
 
 
 class Trace(NamedTuple):
-    """What `Manifold.pull_back` needs of one `Manifold.spread`; all (T, M, M) unless said otherwise."""
+    """Values of one `Manifold.spread` that `Manifold.pull_back` needs; all (T, M, M) unless noted."""
 
     centroids: Array  # (T, N, D)
     exponents: Array
@@ -85,7 +85,7 @@ class Manifold:
         )
 
     def spread(self, parameters: Array) -> tuple[Array, Trace]:
-        """Logits (T, n, N) of the rows, and what the way back needs."""
+        """Logits (T, n, N) of the rows, and the values `pull_back` needs."""
         centroids, exponents, weights = self._unpack(parameters)
         distances = self._distances(centroids)
         deviation = distances.std(axis=(1, 2), ddof=1, keepdims=True)
@@ -118,7 +118,7 @@ class Manifold:
         return _distances(self.rows, self.rows)
 
     def _nearest(self, edges: Array) -> Array:
-        """Keep each row's largest edges (T, M, M) to others; centroids begin none."""
+        """Keep each row's largest edges (T, M, M) to other nodes; no edge begins at a centroid."""
         n_rows = self.size
         edges[:, np.arange(n_rows), np.arange(n_rows)] = 0.0
         edges[:, : self.n_way] = 0.0

@@ -1,4 +1,4 @@
-"""What several methods do to the features of a task before they begin, on batches of tasks."""
+"""Feature preparation that several methods share, on batches of tasks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def power_centre_normalize(support: Array, query: Array, power: float) -> tuple[
 def centre_each_and_normalize(support: Array, query: Array) -> tuple[Array, Array]:
     """Subtract from support and queries their own means, in place, then scale every row to unit length.
 
-    A single query cannot be centred on itself: the support's mean serves.
+    A single query is centred on the support's mean, because centring it on itself would give zero.
     """
     mean = support.mean(axis=1, keepdims=True)
     query -= mean if query.shape[1] == 1 else query.mean(axis=1, keepdims=True)

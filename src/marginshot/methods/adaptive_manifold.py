@@ -19,7 +19,7 @@ from marginshot.solvers.adam import adam
 @register
 @dataclass(frozen=True, kw_only=True)
 class AdaptiveManifold(TaskwiseMethod):
-    """Centroids whose labels spread over a graph, both trained with alpha-TIM's objective. Transductive.
+    """Label propagation from centroids over a graph, both trained with alpha-TIM's objective. Transductive.
 
     Lazarou, Avrithis and Stathaki, "Adaptive Manifold for Imbalanced Transductive Few-Shot Learning", WACV 2024:
     α-AM, the version for unbalanced queries; ``alpha=1, marginal_weight=10`` is AM, the one for balanced queries.
@@ -28,10 +28,10 @@ class AdaptiveManifold(TaskwiseMethod):
     class, at first the mean of its support, joins the rows in a neighbour graph; labels spread from the centroids
     alone. Adam moves the centroids, an exponent for each pair and a weight for each pair.
 
-    Differs from the authors' code: they take 1000 steps of 1e-4, and 100 steps of 1e-3 end within half a point of them
-    on validation classes of two encoders, in a tenth of the time; rows as near as the last neighbour all stay; where
-    the authors switch settings between one and five shots, values in between lie on the line between theirs. The shot
-    is the mean number of support rows a class.
+    Differs from the authors' code: they take 1000 steps of 1e-4. 100 steps of 1e-3 end within half a point of them on
+    validation classes of two encoders, in a tenth of the time. All rows as near as the last neighbour are kept. The
+    authors switch settings between one and five shots; here they are interpolated linearly. The shot is the mean number
+    of support rows a class.
 
     Parameters
     ----------
@@ -126,5 +126,5 @@ class AdaptiveManifold(TaskwiseMethod):
 
 
 def _between(n_shot: float, one: float, five: float) -> float:
-    """The authors' values at one and at five shots, and the line between."""
+    """Interpolate linearly between the authors' values at one and at five shots."""
     return one + (five - one) * min(max(n_shot - 1.0, 0.0), 4.0) / 4.0

@@ -21,14 +21,14 @@ class AlphaTIM(TaskwiseMethod):
 
     Veilleux, Boudiaf, Piantanida and Ben Ayed, "Realistic Evaluation of Transductive Few-Shot Learning", NeurIPS 2021.
 
-    Defaults follow the authors' code, which scales rows to unit length without centring and takes 1000 steps of 1e-4;
+    Defaults follow the authors' code, which scales rows to unit length without centring. It takes 1000 steps of 1e-4;
     100 steps of 1e-3 end within half a point of them on validation classes of two encoders, in a tenth of the time.
 
     Parameters
     ----------
     alpha : float or None, default=None
         Order of both entropies; 1 is TIM. None takes the authors' tuned values: 2 at one shot, 7 from five shots on,
-        in between on the line between them; the shot is the mean number of support rows a class.
+        interpolated linearly in between. The shot is the mean number of support rows a class.
     temperature : float, default=15.0
         Factor on half the squared distances (τ in the paper).
     cross_entropy_weight : float, default=1.0
@@ -94,5 +94,5 @@ class AlphaTIM(TaskwiseMethod):
 
 
 def _tuned_alpha(n_shot: float) -> float:
-    """The authors' values at one and at five shots, and the line between."""
+    """Interpolate linearly between the authors' values at one and at five shots."""
     return 2.0 + 5.0 * min(max(n_shot - 1.0, 0.0), 4.0) / 4.0

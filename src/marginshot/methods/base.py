@@ -1,4 +1,4 @@
-"""What a method is, the table of all methods, and the one way tasks reach a method."""
+"""The interface of a method, the registry of all methods, and the checks before a method scores tasks."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _GROUP_BYTES = 2_000_000
 
 
 class Method(Protocol):
-    """A few-shot classifier on batches of tasks, its settings frozen.
+    """A few-shot classifier on batches of tasks, with frozen settings.
 
     Attributes
     ----------
     name : str
-        As on the command line.
+        Name on the command line.
     title : str
-        As in a table.
+        Name in tables.
     reference : str
         Authors, title, venue.
     transductive : bool
@@ -48,7 +48,7 @@ class Method(Protocol):
         ----------
         support : ndarray of shape (T, n_support, D)
         support_labels : ndarray of int of shape (T, n_support)
-            Values 0..N-1; each class occurs in each task, as often as it likes.
+            Values 0..N-1; each class occurs in each task at least once.
         query : ndarray of shape (T, n_query, D)
 
         Returns
@@ -63,7 +63,7 @@ class Method(Protocol):
 
 
 class TableMethod(Method, Protocol):
-    """A method that also takes tasks as row numbers of one table, so that tasks can share what its rows have in common.
+    """A method that also takes tasks as row numbers of one table, so that work on the table is done once for all tasks.
 
     It gives the scores of `predict_scores`, up to rounding.
     """
@@ -76,7 +76,7 @@ class TableMethod(Method, Protocol):
 
 
 def takes_row_numbers(method: Method) -> TypeGuard[TableMethod]:
-    """Whether a method is a `TableMethod`; one that overrides only `predict_scores` of another is not."""
+    """Whether a method is a `TableMethod`; a subclass that overrides `predict_scores` alone is not."""
     names = ("predict_scores", "predict_table_scores")
     owner = next((kind for kind in type(method).__mro__ if not vars(kind).keys().isdisjoint(names)), None)
     return owner is not None and vars(owner).keys() >= set(names)
@@ -89,10 +89,10 @@ _MethodClass = TypeVar("_MethodClass", bound=type[Method])
 
 
 def register(method: _MethodClass) -> _MethodClass:
-    """Enter a method into the table under its name."""
+    """Add a method to the registry under its name."""
     missing = [name for name in _PARTS if not hasattr(method, name)]
     if missing:
-        raise TypeError(f"{method.__name__} is no method yet: it lacks {', '.join(missing)}; see {Method.__name__}.")
+        raise TypeError(f"{method.__name__} is not a method yet: it lacks {', '.join(missing)}; see {Method.__name__}.")
     if method.name in METHODS:
         raise ValueError(f"Two methods are named {method.name!r}: {METHODS[method.name].__name__}, {method.__name__}.")
     METHODS[method.name] = method
@@ -149,7 +149,7 @@ def check_count(method: object, name: str, *, low: int) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Tasks:
-    """Some tasks, checked: what a method's own code sees.
+    """Checked tasks, as a method's own code receives them.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def score_tasks(
 
 
 class TaskwiseMethod(ABC):
-    """What the methods here share: checked tasks come in, in groups; no probabilities unless a method defines them."""
+    """Base class of the methods: scores checked tasks in groups, and gives no probabilities by default."""
 
     def predict_scores(self, support: ArrayLike, support_labels: ArrayLike, query: ArrayLike) -> Scores:
         """(T, n_support, D), (T, n_support), (T, n_query, D) -> (T, n_query, N), larger is better."""

@@ -27,9 +27,9 @@ class Baseline(TaskwiseMethod):
 
     Chen et al., "A Closer Look at Few-shot Classification", ICLR 2019.
 
-    Differs from the authors' code, 100 epochs of stochastic gradient descent from a random start: the same objective,
-    cross-entropy plus half the decay times the squared weights, is solved to its only optimum by scikit-learn's
-    logistic regression, so that no seed matters; the offset is not penalised; features are scaled first.
+    The objective is the authors': cross-entropy plus half the decay times the squared weights. Differs from their code:
+    scikit-learn's logistic regression finds the unique optimum, so no seed matters, where they take 100 epochs of
+    stochastic gradient descent from a random start. The offset is not penalised. Features are scaled first.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Baseline(TaskwiseMethod):
         return softmax(scores)
 
     def _score(self, tasks: Tasks) -> NDArray[Any]:
-        # scikit-learn takes a while to import: only those who score pay for it.
+        # Imported here because scikit-learn takes a while to import.
         from sklearn.linear_model import LogisticRegression
 
         support, query = support_coordinates(*centre_and_normalize(tasks.support, tasks.query, self.centre))
@@ -82,8 +82,8 @@ class BaselinePlusPlus(TaskwiseMethod):
 
     Chen et al., "A Closer Look at Few-shot Classification", ICLR 2019.
 
-    Training follows EasyFSL's Finetune: Adam from the class means, which needs no seed, where the authors take 100
-    epochs of stochastic gradient descent from a random start.
+    Training follows EasyFSL's Finetune: Adam from the class means, which needs no seed. The authors take 100 epochs of
+    stochastic gradient descent from a random start.
 
     Parameters
     ----------

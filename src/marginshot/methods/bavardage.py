@@ -1,4 +1,4 @@
-"""BAVARDAGE: a variational mixture of Gaussians in the plane its own means span."""
+"""BAVARDAGE: a variational mixture of Gaussians in the subspace that its means span."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from marginshot.model.transforms import Centre, centre_and_normalize, check_cent
 
 Array = NDArray[np.float64]
 
-# Directions shorter than this share of the longest are rounding.
+# Directions shorter than this share of the longest are rounding errors.
 _RANK_TOL = 1e-12
 
 
@@ -28,13 +28,13 @@ class BAVARDAGE(TaskwiseMethod):
     Hu, Pateux and Gripon, "Adaptive Dimension Reduction and Variational Inference for Transductive Few-Shot
     Classification", AISTATS 2023.
 
-    Soft k-means begins. Each round shrinks the class means, projects all rows on the N − 1 directions between them,
-    and assigns the queries with the expected logarithms of shares and densities.
+    Soft k-means gives the first assignments. Each round shrinks the class means, projects all rows on the N − 1
+    directions between them, and assigns the queries with the expected logarithms of shares and densities.
 
-    Defaults follow the authors' code. Differs from it in what only base classes could tell: their mean is replaced by
-    the task's, and no direction is scaled by their scatter. The code bounds that scaling at 5 where the scatter is
-    small; here it is 5 in every direction, so that the authors' T_vb = 4 is ``temperature=100``. Features whitened by
-    base classes beforehand bring the scatter back.
+    Defaults follow the authors' code. Differs from it in statistics of the base classes, which are not given here: the
+    task's mean replaces theirs, and no direction is scaled by their scatter. The code bounds that scaling at 5 where
+    the scatter is small; here it is 5 in every direction, so that the authors' T_vb = 4 is ``temperature=100``.
+    Features whitened by base classes beforehand bring the scatter back.
 
     Parameters
     ----------

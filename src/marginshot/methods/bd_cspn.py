@@ -1,4 +1,4 @@
-"""BD-CSPN: prototypes rectified with the queries' own first answers."""
+"""BD-CSPN: prototypes rectified with the queries and their first predictions."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class BDCSPN(TaskwiseMethod):
     Liu, Song and Qin, "Prototype Rectification for Few-Shot Learning", ECCV 2020.
 
     Queries are shifted so that their mean meets the support's (the cross-class bias), then join the class of their
-    nearest prototype with a weight that grows with the cosine (the intra-class bias). Classification is of the
-    unshifted queries.
+    nearest prototype with a weight that grows with the cosine (the intra-class bias). The queries classified are the
+    unshifted ones.
 
     Defaults and steps follow EasyFSL, whose features must come centred and scaled; here that is part of the method. The
     paper weights by exp(10 · cosine): ``sharpness=10``.

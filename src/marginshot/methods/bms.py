@@ -1,4 +1,4 @@
-"""BMS: assignments in which no class may vanish, and class weights boosted by them."""
+"""BMS: assignments in which no class may vanish, and class weights trained on them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from marginshot.methods.base import Scores, Tasks, TaskwiseMethod, check_count, 
 @register
 @dataclass(frozen=True, kw_only=True)
 class BMS(TaskwiseMethod):
-    """Cosines with class weights, scaled so that no class is smaller than the smallest was before. Transductive.
+    """Assignments by cosine, with a least class size that each round sets anew. Transductive.
 
     Hu, Pateux and Gripon, "Squeezing Backbone Feature Distributions to the Max for Efficient Few-Shot Learning",
     Algorithms 15(5), 2022: PEME-BMS, boosted min-size Sinkhorn.
 
     Features go through the paper's PEME: power transform, unit length, the task's mean subtracted, unit length. Each
-    round assigns the queries by the softmax of the cosines, raises the classes below the least size, sets the least
-    size to that of the smallest class, and moves the weights to the mean of their members, from where gradient descent
-    may go on.
+    round assigns the queries by the softmax of the cosines, raises the classes below the least size, and sets the least
+    size to that of the smallest class. The weights move to the mean of their members and gradient descent may train
+    them further.
 
-    Differs from the authors' code: the least size never exceeds equal shares, which no assignment could meet; the sign
-    of negative features is kept by the power, which theirs cannot take; one query alone is not balanced. With unequal
-    shots the first least size is their mean.
+    Differs from the authors' code: the least size never exceeds equal shares, because no assignment could meet it. The
+    power keeps the sign of negative features, for which theirs is not defined. A single query is not balanced. With
+    unequal shots the first least size is their mean.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class BMS(TaskwiseMethod):
         return scores
 
     def _score(self, tasks: Tasks) -> NDArray[Any]:
-        # numba takes half a second to import: only those who score pay for it.
+        # Imported here because numba takes half a second to import.
         from marginshot.solvers.min_size_compiled import min_size_rounds
 
         rows = np.concatenate(power_centre_normalize(tasks.support, tasks.query, self.power), axis=1)

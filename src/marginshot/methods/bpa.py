@@ -1,4 +1,4 @@
-"""BPA: PT-MAP on affinities that every row of a task shares out among the others."""
+"""BPA: PT-MAP on balanced pairwise affinities in place of features."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class BPA(PTMAP):
     its own mass. The plan is divided by its largest entry, its diagonal set to 1, and its rows scaled, centred and
     scaled again for PT-MAP. Defaults follow the authors' evaluation script.
 
-    Differs from the authors' code: Sinkhorn's iterations are as many as stated, where theirs for batches may stop
-    earlier, on the mean over all tasks; the sign of negative features is kept by the power, which theirs cannot take.
+    Differs from the authors' code: the number of Sinkhorn iterations is fixed, where theirs stops on the mean over all
+    tasks of a batch. The power keeps the sign of negative features, for which theirs is not defined.
 
     Parameters
     ----------

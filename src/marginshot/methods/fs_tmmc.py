@@ -74,7 +74,7 @@ class FSTMMC:
 class FSTMMCPrinted(FSTMMC):
     """FS-TMMC word for word: no offset, logistic regression on targets 0 and 1. Transductive.
 
-    The paper leaves open what keeps that regression finite on separable examples: here scikit-learn's default ridge.
+    The paper does not say what keeps that regression finite on separable examples; here it is scikit-learn's ridge.
     """
 
     name: ClassVar[str] = "fs-tmmc-printed"
@@ -105,9 +105,9 @@ class FSTMMCEstimatedPrior(FSTMMC):
 class FSTMMCAuto(FSTMMC):
     """FS-TMMC in the preset "auto", for unbalanced or many classes and unknown encoders. Transductive.
 
-    Not in the paper: features to the power 0.75, what varies within the classes shrunk, neighbours inside the kernel,
-    class shares and joint answers from a mixture and from labels spread over the graph of neighbours, a last λ2 of
-    min(1, 5/N).
+    Not in the paper: features to the power 0.75, shrunk along directions that vary within classes; neighbours inside
+    the kernel; class shares from a mixture; answers that combine the mixture with labels spread over the graph of
+    neighbours; a last λ2 of min(1, 5/N).
     """
 
     name: ClassVar[str] = "fs-tmmc-auto"

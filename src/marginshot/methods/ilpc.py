@@ -1,4 +1,4 @@
-"""iLPC: labels propagated, balanced, and the cleanest kept, round by round."""
+"""iLPC: labels are propagated and balanced, and each round keeps the cleanest."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class ILPC(TaskwiseMethod):
     classifier on them, and keeps in each class the queries with the smallest loss. A query's scores are its balanced
     labels in the round that kept it. Settings are those the authors publish for a wide ResNet, one shot.
 
-    Differs from the authors' code: labels are propagated exactly, not with 20 steps of conjugate gradients; negative
-    cosines make no edge, as in the paper, and a query that no label reaches is compared with the labelled rows; the
-    classifier's offsets start at 0, not at random; a class that has its count takes no more. One query alone is not
+    Differs from the authors' code: labels are propagated exactly, not with 20 steps of conjugate gradients. Negative
+    cosines make no edge, as in the paper, and a query that no label reaches is compared with the labelled rows. The
+    classifier's offsets start at 0, not at random. A class that has its count takes no more. A single query is not
     balanced.
 
     Parameters
@@ -87,7 +87,7 @@ class ILPC(TaskwiseMethod):
         check_setting(self, "weight_decay", low=0.0)
 
     def _score(self, tasks: Tasks) -> NDArray[Any]:
-        # numba takes half a second to import: only those who score pay for it.
+        # Imported here because numba takes half a second to import.
         from marginshot.solvers.label_cleaning_compiled import clean_labels
 
         rows = np.concatenate(power_centre_normalize(tasks.support, tasks.query, self.power), axis=1)

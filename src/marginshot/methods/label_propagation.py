@@ -23,10 +23,9 @@ class LabelPropagation(TaskwiseMethod):
 
     TPN learns a width for each point together with its encoder, and propagates with a damping of 0.99 over 20
     neighbours. On frozen features one width serves all. Width, neighbours and damping were chosen together on
-    validation classes of two encoders, 5-way: with the authors' damping and neighbours one shot gives 69 and 54 % at
-    the best width tried (0.2), the defaults here 77 and 64 %.
-    Differs from the authors' code: no point is its own neighbour, as in Zhou et al. and scikit-learn's LabelSpreading,
-    whose limit this is when ``n_neighbors`` takes in all points.
+    validation classes of two encoders, 5-way. At one shot the authors' damping and neighbours give 69 and 54 % at the
+    best width tried (0.2), the defaults here 77 and 64 %. Differs from the authors' code: no point is its own
+    neighbour, as in Zhou et al. With all points as neighbours, this is the limit of scikit-learn's LabelSpreading.
 
     Parameters
     ----------

@@ -26,8 +26,8 @@ class LaplacianShot(TaskwiseMethod):
     Ziko et al., "Laplacian Regularized Few-Shot Learning", ICML 2020.
 
     Defaults follow EasyFSL, which always rectifies as BD-CSPN does; the numbers in the paper's tables are rectified
-    too. Differs from both: ``knn=3`` there keeps two neighbours, ``n_neighbors=2`` here; a query is never its own
-    neighbour, even among duplicates; centring and scaling are part of the method.
+    too. Differs from both: their ``knn=3`` keeps two neighbours and is ``n_neighbors=2`` here. A query is never its own
+    neighbour, even among duplicates. Centring and scaling are part of the method.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class LaplacianShot(TaskwiseMethod):
         return scores
 
     def _score(self, tasks: Tasks) -> NDArray[Any]:
-        # numba takes half a second to import: only those who score pay for it.
+        # Imported here because numba takes half a second to import.
         from marginshot.solvers.bound_updates_compiled import bound_updates
 
         support, query = centre_and_normalize(tasks.support, tasks.query, self.centre)

@@ -21,8 +21,8 @@ class MatchingNet(TaskwiseMethod):
     Vinyals, Blundell, Lillicrap, Kavukcuoglu and Wierstra, "Matching Networks for One Shot Learning", NeurIPS 2016,
     Eq. (1), without the recurrent full-context embeddings, which need training.
 
-    Differs from EasyFSL, whose two recurrent encoders need training too, and which scales the support but not the query
-    to unit length, so that the length of a query acts as its temperature.
+    EasyFSL has two recurrent encoders, which need training too. It scales the support but not the query to unit length,
+    so that the length of a query acts as its temperature.
 
     Parameters
     ----------

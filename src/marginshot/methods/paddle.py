@@ -22,10 +22,10 @@ class PADDLE(TaskwiseMethod):
     Description Length Inference", NeurIPS 2022.
 
     Made for many possible classes of which few occur among the queries. Their λ = 75 with 75 queries is
-    ``complexity=1``. Differs from the authors' code: rows are centred and scaled to unit length and distances
-    multiplied by a temperature, chosen on validation classes of two encoders; the authors divide each feature by its
-    range over the queries, which sets the softness of the assignments by the number of features: with 256 of them every
-    query ends in one class. A task stops when its assignments do, not after 1000 rounds.
+    ``complexity=1``. Differs from the authors' code: rows are centred and scaled to unit length, and distances are
+    multiplied by a temperature chosen on validation classes of two encoders. The authors divide each feature by its
+    range over the queries. The number of features then sets how soft the assignments are: with 256 features every query
+    ends in one class. A task stops when its assignments no longer change, not after 1000 rounds.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class PADDLE(TaskwiseMethod):
         return scores
 
     def _score(self, tasks: Tasks) -> NDArray[Any]:
-        # numba takes half a second to import: only those who score pay for it.
+        # Imported here because numba takes half a second to import.
         from marginshot.solvers.partition_compiled import partition_updates
 
         rows = np.concatenate(centre_and_normalize(tasks.support, tasks.query, self.centre), axis=1)

@@ -1,4 +1,4 @@
-"""protoLP: labels propagated through prototypes, which follow them."""
+"""protoLP: labels propagated through prototypes, which move with the labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from marginshot.model.transforms import centre_and_normalize, l2_normalize
 @register
 @dataclass(frozen=True, kw_only=True)
 class ProtoLP(TaskwiseMethod):
-    """Prototypes of equal mass that follow labels propagated over the graph they span. Transductive.
+    """Prototypes of equal mass that follow the labels propagated through them. Transductive.
 
     Zhu and Koniusz, "Transductive Few-shot Learning with Prototype-based Label Propagation by Iterative Graph
     Refinement", CVPR 2023.
@@ -27,10 +27,10 @@ class ProtoLP(TaskwiseMethod):
     labels over the graph that joins rows through the prototypes they share, and moves the prototypes towards the mean
     of both assignments. Defaults follow the authors' script with the paper's graph Laplacian, 50 rounds.
 
-    Differs from the authors' code: plans are found by Newton's method to ``tol``, task by task, where theirs stop on
-    the worst of all tasks; classes get equal shares of the queries also with unequal shots; the sign of negative
-    features is kept by the power, which theirs cannot take. A single query cannot be balanced: it is compared with
-    the support's means.
+    Differs from the authors' code: Newton's method finds each task's plan to ``tol``, where theirs stops on the worst
+    of all tasks. Classes get equal shares of the queries also with unequal shots. The power keeps the sign of negative
+    features, for which theirs is not defined. A single query cannot be balanced: it is compared with the support's
+    means.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class ProtoLP(TaskwiseMethod):
         return scores
 
     def _score(self, tasks: Tasks) -> NDArray[Any]:
-        # numba takes half a second to import: only those who score pay for it.
+        # Imported here because numba takes half a second to import.
         from marginshot.solvers.prototype_propagation_compiled import propagate_through_prototypes
 
         n_support = tasks.support.shape[1]

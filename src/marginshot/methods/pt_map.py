@@ -22,13 +22,13 @@ class PTMAP(TaskwiseMethod):
     Hu, Gripon and Pateux, "Leveraging the Feature Distribution in Transfer-based Few-Shot Learning", ICANN 2021.
 
     Features go through the authors' own preparation: power transform, unit length, support and queries each centred on
-    their own mean, unit length again. Differs from the authors' code: the plan Sinkhorn's iterations tend to is found
-    by Newton's method, task by task; negative features, which a power cannot take, become 0.
+    their own mean, unit length again. Differs from the authors' code: Newton's method finds the limit of Sinkhorn's
+    iterations, task by task. Negative features, for which the power is not defined, become 0.
 
-    Differs from EasyFSL, which applies the power transform alone, so that distances, and with them λ, mean something
-    else; whose class masses round down, to 0 when there are fewer queries than classes, so that every score is 0; and
-    whose centres move on with each call. Here the masses are n_query / N and a call changes nothing. A single query can
-    be neither balanced nor centred on itself: it is compared with the class means after the support's centring.
+    EasyFSL applies the power transform alone, so its distances, and with them λ, have another scale. Its class masses
+    round down; with fewer queries than classes they are 0, and so is every score. Its centres change with each call.
+    Here the masses are n_query / N and a call changes nothing. A single query can be neither balanced nor centred on
+    itself: it is compared with the class means after the support's centring.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class PTMAP(TaskwiseMethod):
         return scores
 
     def _score(self, tasks: Tasks) -> NDArray[Any]:
-        # numba takes half a second to import: only those who score pay for it.
+        # Imported here because numba takes half a second to import.
         from marginshot.solvers.transport_compiled import transport_to_centres
 
         support, query = self._prepare(tasks)

@@ -25,9 +25,9 @@ class SimpleShot(TaskwiseMethod):
 
     Wang et al., "SimpleShot: Revisiting Nearest-Neighbor Classification for Few-Shot Learning", 2019.
 
-    The paper centres on the mean of the base classes, which features alone do not tell: give it as ``centre`` when
-    you have it. Without it the mean of the task's support and query takes its place, as FS-MMC and FS-TMMC do, and
-    the answer to one query then depends, through that mean alone, on the others; ``centre="support"`` does not.
+    The paper centres on the mean of the base classes; give it as ``centre`` when you have it. The default is the mean
+    of the task's support and queries, as in FS-MMC and FS-TMMC. Through that mean, and only through it, the answer to
+    one query depends on the others; ``centre="support"`` avoids it.
 
     Differs from the authors' code: class means are compared by cosine, as EasyFSL does, not by Euclidean distance; at
     one shot both agree. EasyFSL centres on a vector given by the user, or not at all: that is ``centre="none"`` here.
@@ -78,7 +78,7 @@ class SimpleShotUN(TaskwiseMethod):
     """Nearest class mean by Euclidean distance on the features as they are (UN). Inductive.
 
     Wang et al., "SimpleShot: Revisiting Nearest-Neighbor Classification for Few-Shot Learning", 2019.
-    The same ranking as ``ProtoNet``; both names stand in published tables.
+    Ranks classes as ``ProtoNet`` does; published tables have both names.
     """
 
     name: ClassVar[str] = "simpleshot-un"

@@ -12,7 +12,7 @@ from marginshot.methods._batched import inner_products
 from marginshot.methods.base import Scores, Tasks, TaskwiseMethod, check_count, check_setting, register
 from marginshot.model.transforms import Centre, centre_and_normalize, check_centre
 
-# Change of an assignment below which the next rounds would repeat it.
+# A task stops when no assignment changes by more than this.
 _SAME = 1e-7
 
 
@@ -26,7 +26,7 @@ class SoftKMeans(TaskwiseMethod):
     classifier; after Ren et al., "Meta-Learning for Semi-Supervised Few-Shot Classification", ICLR 2018.
 
     Defaults follow the commands the authors publish; their rows are centred on the task and scaled to unit length too.
-    The same rounds as PADDLE's without a price on classes. Differs from the authors' code: a task stops early where its
+    The rounds are PADDLE's without a price on classes. Differs from the authors' code: a task stops when its
     assignments no longer change.
 
     Parameters
@@ -68,7 +68,7 @@ class SoftKMeans(TaskwiseMethod):
 
 
 def soft_assignments(gram: NDArray[Any], tasks: Tasks, temperature: float, n_rounds: int) -> NDArray[np.float64]:
-    """Soft k-means from the support's means on.
+    """Soft k-means that starts from the support's means.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def soft_assignments(gram: NDArray[Any], tasks: Tasks, temperature: float, n_rou
     -------
     assignments : ndarray of shape (T, n_query, n_way)
     """
-    # numba takes half a second to import: only those who score pay for it.
+    # Imported here because numba takes half a second to import.
     from marginshot.solvers.partition_compiled import partition_updates
 
     # The solver's distances are halved, and its price on classes in use is left out.

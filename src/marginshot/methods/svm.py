@@ -52,7 +52,7 @@ class SVMHead(TaskwiseMethod):
         check_centre(self.centre)
 
     def _score(self, tasks: Tasks) -> NDArray[Any]:
-        # scikit-learn takes a while to import: only those who score pay for it.
+        # Imported here because scikit-learn takes a while to import.
         from sklearn.svm import LinearSVC
 
         support, query = support_coordinates(*centre_and_normalize(tasks.support, tasks.query, self.centre))
@@ -64,7 +64,7 @@ class SVMHead(TaskwiseMethod):
                 fit_intercept=False,
                 tol=_TOL,
                 max_iter=self.max_iter,
-                random_state=0,  # only the order in which the solver visits the rows, so only its rounding
+                random_state=0,  # sets the order in which the solver visits rows: rounding only
             )
             decisions = machine.fit(support[t], tasks.labels[t]).decision_function(query[t])
             # With two classes scikit-learn gives the second's score minus the first's.

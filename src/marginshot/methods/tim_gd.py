@@ -23,12 +23,11 @@ class TIMGD(TaskwiseMethod):
     version.
 
     Head, weights and number of steps follow EasyFSL; the authors' code has an Euclidean head, temperature 15,
-    cross-entropy weight 0.1 and 1000 steps of 1e-4. EasyFSL keeps that step for its 50 steps and stops halfway; a step
-    of 1e-3, chosen on validation classes of two encoders, arrives. Rows are scaled to unit length but not centred, as
-    in the authors' code: that does better where queries are unbalanced (67.5 against 62.9 % at one shot, 54.5 against
-    52.2 on the weaker encoder; 200 validation tasks) and about as well where they are not. Differs from EasyFSL also
-    in that a call changes nothing, so a second call gives the same answer, and that the entropy of the mean prediction
-    is guarded against log 0.
+    cross-entropy weight 0.1 and 1000 steps of 1e-4. EasyFSL takes 50 steps of 1e-4, too few to converge; here the step
+    is 1e-3, chosen on validation classes of two encoders. Rows are scaled to unit length but not centred, as in the
+    authors' code: that does better where queries are unbalanced (67.5 against 62.9 % at one shot, 54.5 against 52.2 on
+    the weaker encoder; 200 validation tasks) and about as well where they are not. Differs from EasyFSL also in two
+    ways: a second call gives the same answer, and the entropy of the mean prediction is guarded against log 0.
 
     Parameters
     ----------

@@ -21,10 +21,10 @@ class TransductiveFinetuning(TaskwiseMethod):
 
     Dhillon, Chaudhari, Ravichandran and Soatto, "A Baseline for Few-Shot Image Classification", ICLR 2020.
 
-    The paper fine-tunes the whole network for 25 epochs with steps of 5e-5; on frozen features only the head is left,
-    started as in the paper from the scaled class means. Differs from EasyFSL, which keeps the paper's step: on a head
-    alone it moves nothing, and the answers are those of the nearest mean. Temperature and step were chosen on
-    validation classes of two encoders.
+    The paper fine-tunes the whole network for 25 epochs with steps of 5e-5. On frozen features only the head is
+    trained, from the scaled class means as in the paper. EasyFSL keeps the paper's step, which is too small for a head
+    alone: its answers are those of the nearest mean. Temperature and step were chosen on validation classes of two
+    encoders.
 
     Parameters
     ----------
