@@ -181,7 +181,7 @@ def test_own_results_are_replaced_others_are_not(cli, fails):
         (["digits", "--methods", "fs-tmcc"], "Unknown method 'fs-tmcc'; did you mean 'fs-tmmc'?"),
         (["digits", "--way", 11], "n_way=11 is more than the 10 classes of digits. Lower n_way."),
         (["digits", "--query", 170, "--shot", 5], "of digits has 174 examples but 5 shots + 170 queries need 175."),
-        (["digits", "--shot", "many"], "'many' is no number of shots. Give a number (5)"),
+        (["digits", "--shot", "many"], "'many' is not a number of shots. Give a number (5)"),
         (["digits", "--shot", "1,2"], "one number per class: 5 for n_way=5; got (1, 2)"),
         (["digits", "--shot", 0], "n_shot must be at least 1; got 0"),
         (["digits", "--tasks", 1], "at least 2 tasks; got 1"),
@@ -374,7 +374,7 @@ def test_results_that_share_a_stem_keep_their_tasks(cli):
 def test_a_config_table_that_is_no_method(fails):
     Path("c.toml").write_text("[methods.fs-tmc]\nlambda1 = 0.1\n")
     told = fails("evaluate", "digits", "--tasks", 10, "--methods", "fs-tmmc", "--config", "c.toml")
-    assert "[methods.fs-tmc] is none of the methods, nor does it say" in told
+    assert "[methods.fs-tmc] is not a method, and does not say" in told
 
 
 def test_a_config_table_of_a_misspelt_method(fails):

@@ -150,7 +150,7 @@ def test_a_changed_method_is_measured_again_on_the_same_tasks(cli, fails, featur
     assert without_times(after) != without_times(before)
     assert [r.score("protonet") for r in after.results] == [r.score("protonet") for r in before.results]
     assert "add --resume" in fails(*arguments, "--force", "--again", "simpleshot")
-    assert "'tim' is none of the --methods" in fails(*arguments, "--resume", "--again", "tim")
+    assert "'tim' is not one of the --methods" in fails(*arguments, "--resume", "--again", "tim")
 
 
 def test_killed_and_resumed(cli, features, tmp_path):

@@ -1,10 +1,10 @@
 """One task larger than any machine: X as a Dask array whose blocks of rows lie on workers.
 
-Every pass of the solver is a graph with one task per block, run where the block is, and a tree of sums; the driver
-receives a (C,) and a (P, C) array and sends planes of that size. It keeps the L-BFGS state and the labelled rows.
-Nothing with a row for each row of X leaves the workers: labels stay there as a lazy Dask array, and `write_labels`
-writes them from there as Parquet. A block lost with its worker is computed again by Dask from its recipe; sums are
-taken in the order of the rows, so the answer is the same to the last bit.
+Every pass of the solver is a Dask graph: one task per block, run on the block's worker, and a tree of sums. The driver
+receives a (C,) and a (P, C) array and sends planes of that size. It keeps the L-BFGS state and the labelled rows. No
+array with one entry per row leaves the workers: labels are a lazy Dask array, which `write_labels` writes there as
+Parquet. Dask recomputes a block that is lost with its worker. Sums are taken in the order of the rows, so the answer is
+the same to the last bit.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class DaskRows:
         return np.concatenate([nothing, *dask.compute(*parts)])
 
     def label(self, predictor: Predictor, calibration: Calibration, known: Labelled) -> tuple[Any, Any]:
-        """Lazy Dask arrays (n_rows,) of labels and (n_rows, C) of probabilities, each block where its rows are."""
+        """Lazy Dask arrays (n_rows,) of labels and (n_rows, C) of probabilities, computed on the rows' workers."""
         model, given = delayed((predictor, calibration), traverse=False), delayed(known, traverse=False)
         labels, distributions = [], []
         for start, block in self._numbered():
@@ -154,7 +154,7 @@ def write_labels(estimator: Classifier, folder: str | os.PathLike[str]) -> list[
 
 
 def map_rows(estimator: Classifier, method: str, X: Any) -> Any:
-    """``estimator.method(X)`` as a lazy Dask array, each block where its rows are."""
+    """``estimator.method(X)`` as a lazy Dask array, computed on the rows' workers."""
     X = DaskRows(X).X
     model = _slim(estimator)
     example = getattr(model, method)(np.zeros((1, X.shape[1])))
@@ -163,7 +163,7 @@ def map_rows(estimator: Classifier, method: str, X: Any) -> Any:
 
 
 def _slim(estimator: Classifier) -> Classifier:
-    """A copy that predicts, without anything of the size of the rows."""
+    """A copy that predicts, without attributes of one entry per row."""
     model = copy.copy(estimator)
     for name in ("transduction_", "_distributions", "_fitted_on"):
         model.__dict__.pop(name, None)

@@ -5,10 +5,10 @@ scikit-learn's splitters fold all rows alike and its scorers count every unlabel
 `make_labelled_scorer` looks at labelled rows only. Unlabelled rows are marked as for the classifier: by −1 in numbers;
 by −1, None, NaN or "" among strings.
 
-The rows of a test fold are held out altogether and answered by `predict`. The other way, to hide their labels and keep
-them among the unlabelled rows, does not fit scikit-learn's (train, test) row numbers, and differs only where rows are
-few. On digits with three labels a class and three folds, preset "auto", the two find 93 and 93 % right with 1,797 rows,
-84 and 85 % with 200, 76 and 81 % with 60; of the unlabelled rows 91, 87 and 79 % are right, with all labels given.
+The rows of a test fold are held out and answered by `predict`. Keeping them as unlabelled rows instead does not fit
+scikit-learn's (train, test) row numbers, and differs only where rows are few. On digits with three labels a class and
+three folds, preset "auto", the two find 93 and 93 % right with 1,797 rows, 84 and 85 % with 200, 76 and 81 % with 60;
+of the unlabelled rows 91, 87 and 79 % are right, with all labels given.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class LabelledKFold(BaseCrossValidator):  # type: ignore[misc]
     Parameters
     ----------
     n_splits : int, default=3
-        Folds, at least 2. A class with fewer labelled rows is missing from some test folds, of which scikit-learn
-        warns; one class needs this many.
+        Folds, at least 2. A class with fewer labelled rows is missing from some test folds, and scikit-learn warns. At
+        least one class needs this many.
     shuffle : bool, default=False
         Shuffle the labelled rows of each class before they are dealt to the folds.
     random_state : int, RandomState instance or None, default=None
@@ -54,7 +54,7 @@ class LabelledKFold(BaseCrossValidator):  # type: ignore[misc]
     """
 
     def __init__(self, n_splits: int = 3, *, shuffle: bool = False, random_state: Any = None) -> None:
-        # Made here for its checks: parameters that say nothing raise at once, as in scikit-learn's splitters.
+        # Created for its checks: invalid parameters raise here, as in scikit-learn's splitters.
         StratifiedKFold(n_splits, shuffle=shuffle, random_state=random_state)
         self.n_splits = n_splits
         self.shuffle = shuffle
@@ -104,7 +104,7 @@ class LabelledKFold(BaseCrossValidator):  # type: ignore[misc]
 
 
 def make_labelled_scorer(scoring: str | Callable[..., float] = "accuracy") -> LabelledScorer:
-    """A scorer that hands the labelled rows, and only those, to another.
+    """A scorer that passes only the labelled rows to another scorer.
 
     For the ``scoring`` of `cross_validate` or `GridSearchCV` where parts to be scored hold unlabelled rows: the
     training parts of `LabelledKFold` (``return_train_score=True``), and both parts of any other splitter.
@@ -126,7 +126,7 @@ def make_labelled_scorer(scoring: str | Callable[..., float] = "accuracy") -> La
 
 
 class LabelledScorer:
-    """What `make_labelled_scorer` makes: ``scorer(estimator, X, y)``, a number of which more is better."""
+    """A scorer of labelled rows, from `make_labelled_scorer`: ``scorer(estimator, X, y)``, larger is better."""
 
     def __init__(self, scorer: Callable[..., float]) -> None:
         if not callable(scorer):
@@ -158,7 +158,7 @@ class LabelledScorer:
 def labelled_accuracy(estimator: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     """Share of the labelled rows of ``X`` (n_rows, n_features) that `predict` answers as ``y`` (n_rows,) does.
 
-    All rows are answered, for ``X`` may be read in blocks and not be indexed.
+    All rows are predicted, because ``X`` may be a table in blocks that cannot be indexed.
     """
     labels, rows = _labelled(y)
     answers = np.asarray(estimator.predict(X))

@@ -1,4 +1,4 @@
-"""What is done to each block of rows of one big task: checks, sums for the transform, loss and gradient.
+"""Passes over the row blocks of one big task: checks, sums for the transform, loss and gradient.
 
 Every pass is a small picklable object: it runs in a thread beside the array, or on a worker that holds the block.
 """
@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class RowMap:
-    """From raw rows to those the planes live among: the feature transform, then the kernel's approximation.
+    """From raw rows to the features of the planes: the feature transform, then the kernel's approximation.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class RowMap:
 
 
 def column_sums(start: int, block: Rows, prepare: Callable[[Rows], Rows] | None = None) -> tuple[Array]:
-    """Sum of each feature (n_features,) over a block of rows, prepared first; raises for the first not finite."""
+    """Sum of each feature (n_features,) over a block of prepared rows; raises at the first value that is not finite."""
     total = np.zeros(block.shape[1])
     for first, strip in strips(block):
         prepared = strip if prepare is None else prepare(strip)
@@ -70,7 +70,7 @@ def _raise_not_finite(start: int, strip: Rows) -> None:
 
 @dataclass(frozen=True)
 class VariancePass:
-    """Sum of the mapped rows (P,), and of their squared lengths (1,): what a kernel's width is scaled by."""
+    """Sum of the mapped rows (P,) and of their squared lengths (1,), which scale a kernel's width."""
 
     row_map: RowMap
 
@@ -123,7 +123,7 @@ class QueryPass:
     loss : MarginLoss
         With no support rows: signs and weights of shape (0, C).
     support : ndarray of int of shape (n_support,)
-        Numbers of the rows that are no queries, sorted.
+        Numbers of the labelled rows, which are not queries, sorted.
     n_query : int
     """
 
@@ -140,7 +140,7 @@ class QueryPass:
         for rows in query_rows(self.row_map, self.support, start, block):
             scores = rows @ self.planes.astype(rows.dtype)
             scores += self.offsets.astype(rows.dtype)
-            # The loss takes the mean over its rows; theirs is the share of these rows among all queries.
+            # The loss is a mean over these rows; weight it by their share of all queries.
             loss = replace(self.loss, lambda2=self.loss.lambda2 * len(rows) / self.n_query)
             strip_value, slope = loss(scores)
             value += strip_value

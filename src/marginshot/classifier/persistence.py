@@ -39,7 +39,7 @@ def save(estimator: TransductiveMaxMarginClassifier, path: str | os.PathLike[str
             f"The feature_transform {settings['feature_transform']!r} cannot be saved without pickle; "
             "apply it to X yourself and use feature_transform=None."
         )
-    settings["callback"] = None  # belongs to the session that fitted, not to the planes
+    settings["callback"] = None  # a callback is not saved: it belongs to the session that fitted
     for name in ("lambda2", "prior"):
         if settings[name] is not None and not isinstance(settings[name], str):
             settings[name] = np.asarray(settings[name], dtype=float).tolist()
@@ -49,7 +49,7 @@ def save(estimator: TransductiveMaxMarginClassifier, path: str | os.PathLike[str
 
 
 def _plain(value: Any) -> Any:
-    """A NumPy number, as a search over ``np.arange`` sets it, as Python's."""
+    """Convert a NumPy number, as a search over ``np.arange`` sets it, to Python's."""
     return np.asarray(value).item()
 
 

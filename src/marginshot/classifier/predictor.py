@@ -1,4 +1,4 @@
-"""What a fitted classifier knows of later rows: rows in, margins and scores out. Small enough to save or to send."""
+"""The part of a fitted classifier that scores later rows. It is small enough to save or to send to workers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Rows = NDArray[np.floating]
 
 @dataclass(frozen=True)
 class Predictor:
-    """Planes, and the way from a user's rows to those the planes live among.
+    """Planes, and the steps from a user's rows to the features of the planes.
 
     Attributes
     ----------
@@ -29,15 +29,15 @@ class Predictor:
     kernel : Kernel
         Its width fixed.
     expansion : ndarray of shape (P, D) or None
-        Rows that the kernel compares with; None where planes are planes among the rows, or the kernel is given.
+        Rows that the kernel compares with; None for planes in feature space and for a precomputed kernel.
     planes : ndarray of shape (P, N)
         Of f, without the offset.
     offsets : ndarray of shape (N,)
     score_coef : ndarray of shape (P, N)
-        Planes of the calibrated scores but for the graph.
+        Planes of the calibrated scores, without the graph's part.
     score_intercept : ndarray of shape (N,)
     graph_scale : float
-        What the graph's logits count for among the scores.
+        Weight of the graph's logits in the scores.
     """
 
     transformer: Any
@@ -52,12 +52,12 @@ class Predictor:
     graph_scale: float
 
     def margins(self, block: Rows) -> Array:
-        """f of each class (n, N) at checked rows (n, D) of a user's."""
+        """f of each class (n, N) at a user's checked rows (n, D)."""
         features, _ = self._place(block)
         return np.asarray(features @ self.planes + self.offsets)
 
     def scores(self, block: Rows) -> Array:
-        """Calibrated scores (n, N) at checked rows (n, D) of a user's."""
+        """Calibrated scores (n, N) at a user's checked rows (n, D)."""
         return self.combine(*self._place(block))
 
     def scores_of_fitted(self, rows: Rows, graph_logits: Array | float) -> Array:
@@ -65,16 +65,16 @@ class Predictor:
         return self.combine(self.features(rows), graph_logits)
 
     def combine(self, features: Rows, graph_logits: Array | float) -> Array:
-        """Scores (n, N) from what the planes are multiplied with (n, P), and from the logits (n, N) of the graph.
+        """Scores (n, N) from the features of the planes (n, P) and the logits (n, N) of the graph.
 
-        A row without direction has zero features: nothing speaks for any class.
+        A row of length zero has zero features: it gives evidence for no class.
         """
         scores: Array = features @ self.score_coef + self.score_intercept + self.graph_scale * graph_logits
         scores[~features.any(axis=1)] = 0.0
         return scores
 
     def features(self, rows: Rows) -> Rows:
-        """What the planes are multiplied with: the rows themselves, or their kernel with those of the expansion."""
+        """Features of the planes: the rows themselves, or their kernel with the rows of the expansion."""
         return rows if self.kernel.is_linear else self.kernel.matrix(rows, self.expansion)
 
     def _place(self, block: Rows) -> tuple[Rows, Array | float]:

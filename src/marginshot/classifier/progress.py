@@ -1,4 +1,4 @@
-"""Watching a long fit: lines on standard error, the user's callback, and what Ctrl-C leaves behind."""
+"""Progress of a long fit: lines on standard error, the user's callback, and the warning after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from marginshot._lib.warn import warn_user
 
-# With verbose=1 a long stage speaks this often, in seconds.
+# Seconds between two lines of a long stage with verbose=1.
 _PATIENCE = 5.0
 
 
@@ -58,12 +58,12 @@ class FitProgress:
 
 
 class FitMonitor:
-    """Tells the user how a fit is doing.
+    """Reports the progress of a fit to the user.
 
     Parameters
     ----------
     verbose : int
-        0 says nothing, 1 one line a stage and one every few seconds, 2 one line an iteration.
+        0 prints nothing, 1 one line a stage and one every few seconds, 2 one line an iteration.
     callback : callable or None
         Called with a `FitProgress` at every iteration.
     lambda2 : sequence of float
@@ -81,7 +81,7 @@ class FitMonitor:
         self._started = self._last_line = time.monotonic()
 
     def __call__(self, stage: int) -> Callable[[int, NDArray[np.float64]], None]:
-        """What the solver tells its iterations of ``stage``, counted from 0."""
+        """The callback of the iterations of ``stage``, counted from 0."""
 
         def on_iteration(iteration: int, gradient_norms: NDArray[np.float64]) -> None:
             if self._verbose or self._callback is not None:
@@ -110,7 +110,7 @@ class FitMonitor:
 
 
 def warn_interrupted(lambda2: Sequence[float], n_complete: int) -> None:
-    """Say which stage an interrupted fit has left the estimator in."""
+    """Warn which stage an interrupted fit has left the estimator in."""
     warn_user(
         f"fit was interrupted in stage {n_complete + 1} of {len(lambda2)}; the estimator is usable and holds the end "
         f"of stage {n_complete} (lambda2={lambda2[n_complete - 1]:g}). Fit again for the full sequence.",

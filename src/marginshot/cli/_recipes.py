@@ -1,4 +1,4 @@
-"""Recipes: what is trained, extracted and evaluated for one column of the paper's tables."""
+"""Recipes: the training, extraction and evaluation for one column of the paper's tables."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class Recipe:
     def rehearsed(self, epochs: int | None, *, subset: bool) -> Recipe:
         """The recipe with another number of epochs, or for incomplete datasets."""
         changes: dict[str, Any] = ({} if epochs is None else {"epochs": epochs}) | ({"subset": True} if subset else {})
-        told = [f"{epochs} epochs"] * (epochs is not None) + ["incomplete data allowed"] * subset
-        return replace(self, train={**self.train, **changes}, rehearsal=", ".join(told))
+        changed = [f"{epochs} epochs"] * (epochs is not None) + ["incomplete data allowed"] * subset
+        return replace(self, train={**self.train, **changes}, rehearsal=", ".join(changed))
 
     @property
     def needs_two_folders(self) -> bool:

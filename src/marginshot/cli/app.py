@@ -36,7 +36,7 @@ from marginshot.cli._output import say
 
 
 class _Program(TyperGroup):
-    """The commands. One ended by Ctrl-C without a word of its own is told from one that left with that exit code."""
+    """The commands. Ctrl-C becomes Abort, to differ from a command that returns the exit code of an interruption."""
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         try:
@@ -95,14 +95,14 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _end_as_by_ctrl_c() -> None:
-    """Let a closed terminal, and a system that shuts down, stop the work as Ctrl-C does: what is finished is kept."""
+    """Let a closed terminal or a shutdown stop the work as Ctrl-C does, so that finished work is kept."""
     if threading.current_thread() is not threading.main_thread():
-        return  # where Python lets nobody set what a signal does
+        return  # Python sets signal handlers in the main thread only
     if "LOCAL_RANK" in os.environ:
-        return  # one of several training processes, to be ended by the first even while it waits for the others
+        return  # one of several training processes, which the first must be able to end at any time
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
-        # `nohup` has SIGHUP ignored, and a program that embeds us may have plans of its own.
+        # `nohup` ignores SIGHUP, and a program that embeds us may have its own handlers; both are left alone.
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
 

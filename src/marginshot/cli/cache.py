@@ -1,4 +1,4 @@
-"""``marginshot cache``: what embeddings are kept, and how to drop them."""
+"""``marginshot cache``: show or clear the cache of embeddings."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def load_banks(features: list[str], base: str | None, *, allow_pickle: bool) -> 
 def check_files(
     json_path: Path | None, report: Path | None, predictions: Path | None = None, *, resume: bool, force: bool
 ) -> None:
-    """Everything about the files that can go wrong, before the work starts."""
+    """Check all files before the work starts."""
     from marginshot.evaluation.checkpoint import checkpoint_path
     from marginshot.evaluation.results import tasks_path
 
@@ -163,7 +163,7 @@ def _check_predictions(path: Path, *, resume: bool) -> None:
 
 
 def finished_before(run: Run, json_path: Path | None) -> Evaluation | None:
-    """The result of an earlier, complete run of the same thing, if that is what ``--resume`` found."""
+    """The result of an earlier, complete run with equal settings, if ``--resume`` found one."""
     from marginshot.evaluation.checkpoint import checkpoint_path
     from marginshot.evaluation.results import Evaluation
 
@@ -177,7 +177,7 @@ def finished_before(run: Run, json_path: Path | None) -> Evaluation | None:
 
 
 def run_tasks(run: Run, json_path: Path | None, jobs: int, predictions: Path | None = None) -> Evaluation:
-    """Do the work; on Ctrl-C show what is finished and leave."""
+    """Run the tasks; on Ctrl-C print what is finished and exit."""
     from marginshot.evaluation.checkpoint import Checkpoint, checkpoint_path
     from marginshot.evaluation.protocol import EvaluationInterrupted, evaluate
 
@@ -202,7 +202,7 @@ def _show_partial(partial: Evaluation, checkpoint: Checkpoint | None) -> None:
 
 
 def write(evaluation: Evaluation, json_path: Path | None, report: Path | None) -> None:
-    """Result and report, then the progress file is no longer needed."""
+    """Write the result and the report, then remove the progress file."""
     from marginshot.evaluation.checkpoint import Checkpoint, checkpoint_path
 
     if json_path is not None:
@@ -217,7 +217,7 @@ def write(evaluation: Evaluation, json_path: Path | None, report: Path | None) -
 
 
 def show(evaluation: Evaluation, form: Format) -> None:
-    """The table in the form asked for."""
+    """Print the table in the chosen format."""
     from marginshot.reporting import tables
 
     caption = tables.notes(evaluation)

@@ -80,7 +80,7 @@ def command(
 
 
 def check_features_path(out: Path, *, force: bool) -> None:
-    """Everything about the output that can go wrong, before the work starts."""
+    """Check the output path before the work starts."""
     if out.suffix.lower() not in (".npz", ".parquet"):
         raise typer.BadParameter(f"features are written as .npz or .parquet; got {out.name!r}.", param_hint="--out")
     from marginshot.vision.extraction import parts_path, provenance_path, was_interrupted

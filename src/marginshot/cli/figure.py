@@ -57,7 +57,7 @@ def command(
 
 
 def make_task(seed: int) -> PlaneTask:
-    """Two long clusters side by side, the two labelled examples at opposite ends of them."""
+    """Two long clusters side by side, with the two labelled examples at opposite ends."""
     import numpy as np
 
     from marginshot.reporting.plane import PlaneTask

@@ -33,7 +33,7 @@ class ExportFormat(StrEnum):
     BULK = "bulk"
 
 
-#: Options that the next run into the same place need not be given.
+#: Options that the next run into the same place recalls.
 REMEMBERED = (
     "examples",
     "text",
@@ -64,7 +64,7 @@ Verbose = Annotated[bool, typer.Option("--verbose", help="Print every class, and
 
 
 def _recall(context: typer.Context, parameter: typer.CallbackParam, value: Path) -> Path:
-    """Once SOURCE and --out are known, let the options of the last run with both be the defaults of this one."""
+    """Once SOURCE and --out are known, take the options of the last run with both as defaults."""
     known = context.meta.setdefault("marginshot.label", {}) | {parameter.name: value}
     context.meta["marginshot.label"] = known
     if len(known) == 2:
@@ -178,7 +178,7 @@ def command(
 
 
 def _collect(source: Source, text: str | None, said: Said, outputs: Outputs, *, needed: bool) -> Collection:
-    """The items, with their labels from the examples or the table itself, and from what was said in tables of ours."""
+    """The items, with labels from the examples or the table, and corrections made in our output tables."""
     from marginshot.labelling.folders import collect_pictures
     from marginshot.labelling.sources import collect_rows
 

@@ -1,4 +1,4 @@
-"""``marginshot methods``: what there is to compare."""
+"""``marginshot methods``: the list of all methods."""
 
 from __future__ import annotations
 

@@ -66,10 +66,10 @@ def command(
 ) -> None:
     """Compare methods over regimes, ways, shots and features: who is best where, with 95 % intervals.
 
-    All methods of a cell see the same tasks. Cells the features do not suffice for are left out, and told. After every
-    cell the table is written, so that Ctrl-C, or a power cut, costs one cell: go on with --resume, which also adds
-    ways, shots, regimes or features to a table, and draws it again for another --of. When your own method has changed,
-    --resume --again NAME measures it anew on the same tasks, and keeps what the others scored.
+    All methods of a cell see the same tasks. Cells for which the features do not suffice are left out and reported. The
+    table is written after every cell, so Ctrl-C or a power cut costs one cell. --resume continues a table, adds ways,
+    shots, regimes or features to it, and draws it again for another --of. --resume --again NAME measures a method that
+    changed again on the same tasks, and keeps the scores of the others.
 
     Example: marginshot regimes features.npz digits --way 5 --way 20 -j 2 --out regimes/
     """
@@ -112,7 +112,7 @@ def command(
 
 
 def parse_again(again: str | None, methods: list[str], *, resume: bool) -> list[str]:
-    """Names of the methods to be measured anew."""
+    """Names of the methods to measure again."""
     names = [name.strip() for name in (again or "").split(",") if name.strip()]
     if names and not resume:
         raise typer.BadParameter(
@@ -121,18 +121,18 @@ def parse_again(again: str | None, methods: list[str], *, resume: bool) -> list[
     unknown = [name for name in names if name not in methods]
     if unknown:
         raise typer.BadParameter(
-            f"{unknown[0]!r} is none of the --methods; got {', '.join(methods)}.", param_hint="--again"
+            f"{unknown[0]!r} is not one of the --methods; got {', '.join(methods)}.", param_hint="--again"
         )
     return names
 
 
 def table_path(out: Path) -> Path:
-    """The file everything else can be made from."""
+    """Path of the table, from which all other files are made."""
     return out / "regimes.json"
 
 
 def check_folder(out: Path, *, resume: bool, force: bool) -> None:
-    """Everything about the files that can go wrong, before the work starts."""
+    """Check all files before the work starts."""
     if resume and force:
         raise typer.BadParameter("--force starts over, --resume continues: give one of them.", param_hint="--resume")
     if not out.exists():
@@ -150,7 +150,7 @@ def check_folder(out: Path, *, resume: bool, force: bool) -> None:
 
 
 def run_cells(plan: RegimePlan, table: RegimeTable, target: Path, of: str, jobs: int, again: list[str]) -> RegimeTable:
-    """Do the work, writing the table after every cell; after Ctrl-C it is not complete."""
+    """Run the cells and write the table after each; after Ctrl-C it is marked as incomplete."""
     from marginshot.evaluation.protocol import warnings_once
     from marginshot.evaluation.regime_table import CellResult
     from marginshot.evaluation.regimes import measure_again, run_regimes
@@ -176,13 +176,13 @@ def run_cells(plan: RegimePlan, table: RegimeTable, target: Path, of: str, jobs:
             table = replace(table, complete=True)
         except KeyboardInterrupt:
             say("Stopping.")
-    # Once more: the interruption may have come between a cell and its writing.
+    # Written again, because the interruption may have come between a cell and its writing.
     table.save(target)
     return table
 
 
 def describe(result: CellResult, of: str) -> str:
-    """One line on a cell just finished: the method asked about, and the best where that is another."""
+    """One line on a finished cell: the method ``of``, and the best method if it is another."""
     from marginshot.reporting.tables import percent
 
     first = max(result.scores, key=lambda score: score.accuracy, default=None)
@@ -192,7 +192,7 @@ def describe(result: CellResult, of: str) -> str:
 
 
 def write_pictures(table: RegimeTable, out: Path, of: str) -> None:
-    """What is made from the table: the same as CSV, and the heat map."""
+    """Write the table as CSV, and the heat map."""
     from marginshot.reporting.regimes import find_standings, save_heat_map
 
     target = table_path(out)
@@ -202,12 +202,12 @@ def write_pictures(table: RegimeTable, out: Path, of: str) -> None:
         if standings:
             save_heat_map(picture, standings, of)
         else:
-            # One of an earlier table would not belong to this one.
+            # Remove a picture of an earlier table, which would not match this one.
             picture.unlink(missing_ok=True)
 
 
 def show(table: RegimeTable, of: str) -> None:
-    """In how many cells the method holds."""
+    """Print the number of cells in which the method is first or within its interval."""
     from marginshot.reporting.regimes import counts_table, describe_gaps, find_standings, summarise
 
     standings = find_standings(table, of)

@@ -98,7 +98,7 @@ def command(
 
 
 def describe_plan(recipe: Recipe, data: Path | None, test_data: Path | None, out: Path, tasks: int | None) -> list[str]:
-    """What would be done, one line a stage, after the datasets were opened; raises where one is not as it must be."""
+    """Open the datasets and describe each stage in one line; raises if a dataset does not fit the recipe."""
     from marginshot._lib.files import check_writable
     from marginshot.vision.batches import EpochBatches
     from marginshot.vision.runs import RunFolder
@@ -127,7 +127,7 @@ def describe_plan(recipe: Recipe, data: Path | None, test_data: Path | None, out
 
 
 def _train(recipe: Recipe, data: Path | None, out: Path, hardware: Hardware) -> bool:
-    """Train unless that is done; False in a process that only helped with the training."""
+    """Train unless the run is finished; returns False in helper processes of the training."""
     from marginshot.vision.runs import RunFolder
     from marginshot.vision.settings import TrainSettings
 
@@ -141,7 +141,7 @@ def _train(recipe: Recipe, data: Path | None, out: Path, hardware: Hardware) -> 
 
 
 def _extract(recipe: Recipe, data: Path | None, out: Path, features: Path, workers: int) -> None:
-    """Extract unless the features of these very weights and pictures are there."""
+    """Extract unless there are features of exactly these weights and pictures."""
     from marginshot._lib.reading import read_json
     from marginshot.vision.encoders import load_encoder
     from marginshot.vision.extraction import ExtractSettings, extraction_identity, parts_path, provenance_path
@@ -152,8 +152,8 @@ def _extract(recipe: Recipe, data: Path | None, out: Path, features: Path, worke
     about = provenance_path(features)
     identity = extraction_identity(encoder, images, settings)
     if features.exists() and about.exists() and not parts_path(features).exists():
-        told = read_json(about, "what features come from", "Delete it, and the features are extracted again.")
-        if told.get("identity") == identity:
+        record = read_json(about, "what features come from", "Delete it, and the features are extracted again.")
+        if record.get("identity") == identity:
             say(f"Features are extracted: {features}.")
             return
     check_outputs([features], force=True)
@@ -173,7 +173,7 @@ def _test_images(recipe: Recipe, data: Path | None) -> ImageSet:
 
 
 def _evaluate(recipe: Recipe, features: Path, result: Path, tasks: int | None, jobs: int) -> Evaluation:
-    """Evaluate unless the result of these very features, methods and tasks is there."""
+    """Evaluate unless there is a result of exactly these features, methods and tasks."""
     from marginshot.data.features import load_features
     from marginshot.data.sampler import TaskSettings
     from marginshot.evaluation.checkpoint import Checkpoint, checkpoint_path
@@ -212,7 +212,7 @@ def _stored(run: Run, result: Path) -> Evaluation | None:
 
 
 def _belongs(progress: Checkpoint, run: Run) -> bool:
-    """Whether the tasks finished by an interrupted evaluation are of this one."""
+    """Whether the progress of an interrupted evaluation belongs to this one."""
     try:
         progress.load(run.identity())
     except ValueError:
@@ -221,7 +221,7 @@ def _belongs(progress: Checkpoint, run: Run) -> bool:
 
 
 def show(recipe: Recipe, evaluation: Evaluation, form: Format) -> None:
-    """The table in the form asked for."""
+    """Print the table in the chosen format."""
     if form is Format.JSON:
         content = evaluation.to_json() | {"recipe": recipe.name, "paper": recipe.paper}
         emit(json.dumps(content, indent=1, allow_nan=False))

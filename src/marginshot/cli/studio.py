@@ -56,7 +56,7 @@ def command(
 ) -> None:
     """Label a folder of pictures, a table of texts, or embeddings in the browser.
 
-    Everything is labelled anew at every click. What you say is kept: the same command goes on where you were.
+    Everything is labelled again at every click. Your labels are kept: the same command continues the session.
 
     Example: marginshot studio photos/
 
@@ -123,5 +123,5 @@ def _write(session: Session, wish: Wish, store: Store) -> None:
 
 
 def _words(source: Path, **options: str | None) -> list[str]:
-    """The source and its options, as a command line has them."""
+    """The source and its options as words of a command line."""
     return [str(source)] + [word for name, value in options.items() if value for word in (f"--{name}", value)]

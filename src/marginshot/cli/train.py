@@ -90,7 +90,7 @@ def command(
     """
     from marginshot.vision.settings import Hardware, TrainSettings
 
-    # Every option is called like the setting it gives; those not given keep the setting's own default.
+    # Every option has the name of its setting; options not given keep the setting's default.
     given = {name: value for name, value in context.params.items() if value is not None}
     settings = TrainSettings(**_of(TrainSettings, given))
     hardware = Hardware(**_of(Hardware, given))
@@ -120,7 +120,7 @@ def run_training(settings: TrainSettings, hardware: Hardware, data: Path | None,
 
 
 class TerminalObserver:
-    """One line per epoch, with the time left; a bar, or now and then a line in a log, that moves with every step."""
+    """One line per epoch with the time left, and a bar that moves with every step (in a log, a line now and then)."""
 
     def __init__(self, on_progress: Callable[[int, int, str], None]) -> None:
         self._on_progress = on_progress
@@ -140,7 +140,7 @@ class TerminalObserver:
 
     def on_epoch(self, epoch: int, values: dict[str, float]) -> None:
         """Say how the epoch went."""
-        # Straight to stderr, which rich holds while the bar is there: the line comes out above it.
+        # Written to stderr directly: rich redirects it, so that the line appears above the bar.
         sys.stderr.write(
             f"Epoch {epoch}: loss {values['loss']:.4f}, base accuracy {100 * values['base_accuracy']:.2f} %, "
             f"validation {100 * values['validation_accuracy']:.2f} %, {_clock(values['seconds'])}{self._left}\n"

@@ -47,7 +47,7 @@ def command(
 ) -> None:
     """Search λ1, γ2 and the last λ2 of FS-TMMC for the best accuracy on validation features.
 
-    Tune on validation classes and report on test classes: settings chosen on the test classes flatter themselves.
+    Tune on validation classes and report on test classes: settings chosen on the test classes overstate the accuracy.
 
     Example: marginshot tune mini-val.npz --trials 50 -j 2 --out tuned.toml
     """
@@ -83,7 +83,7 @@ def command(
 
 
 def _describe(run: Run, result: TuningResult) -> dict[str, Any]:
-    """What the settings were tuned on, and what they gained there."""
+    """The data of the tuning and the accuracy gained, for the config file."""
     tasks = {name: value for name, value in run.identity().items() if name != "methods" and value is not None}
     return tasks | {
         "trials": result.n_trials,

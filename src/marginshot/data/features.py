@@ -24,7 +24,7 @@ from marginshot.data.table import FeatureTable
 PARQUET_SUFFIXES = (".parquet", ".pq")
 PICKLE_SUFFIXES = (".pkl", ".pickle", ".plk")
 
-# What a Parquet file of ours carries beside its columns: the order of the classes.
+# Metadata key of our Parquet files that holds the order of the classes.
 _PARQUET_CLASSES = b"marginshot.classes"
 
 _NPZ_ARRAYS = ("X", "y", "classes", "items")
@@ -174,7 +174,7 @@ def make_bank(
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.dtype.kind == "f":
-        wide = labels.astype(np.float64)  # half precision knows no number as large as the bound
+        wide = labels.astype(np.float64)  # the bound does not fit in half precision
         labels = wide.astype(np.int64) if np.all((wide == np.floor(wide)) & (np.abs(wide) < 2**53)) else labels
     if labels.ndim != 1 or len(labels) != len(X):
         raise ValueError(
@@ -194,9 +194,9 @@ def make_bank(
 
 def _as_texts(names: Iterable[Any], source: str) -> tuple[str, ...]:
     try:
-        values = names.reshape(-1).tolist() if isinstance(names, np.ndarray) else names  # an array may be of one name
+        values = names.reshape(-1).tolist() if isinstance(names, np.ndarray) else names  # an array may hold one name
         texts = tuple(name.decode() if isinstance(name, bytes) else str(name) for name in values)
-        "".join(texts).encode()  # half a character is found out now, not when the result is written
+        "".join(texts).encode()  # fails now for an unpaired surrogate, not when the result is written
         return texts
     except ValueError as error:
         raise ValueError(f"{source}: names must be UTF-8 text ({error}). Save them as such.") from error
@@ -209,7 +209,7 @@ def _check_embeddings(X: Any, source: str) -> NDArray[np.float32]:
         raise ValueError(f"{source}: features must have shape (rows, features), neither of them 0; got {given.shape}.")
     if given.dtype.kind not in "fiub":
         raise ValueError(f"{source}: features must be numbers; got dtype {given.dtype}.")
-    with np.errstate(over="ignore"):  # too large a number becomes infinity, and is refused with it
+    with np.errstate(over="ignore"):  # numbers too large for float32 become infinity and are refused below
         embeddings = np.ascontiguousarray(given, dtype=np.float32)
     bad = np.flatnonzero(~np.isfinite(embeddings).all(axis=1))
     if len(bad):
@@ -284,7 +284,7 @@ def _read_member(archive: Any, name: str, path: Path) -> Any:
 
 
 def _plain(labels: NDArray[Any]) -> NDArray[Any]:
-    """An object array of text or integers as the array of text or integers it could have been."""
+    """An object array of text or integers, converted to an array of that type."""
     return np.array(labels.tolist()) if labels.dtype == object else labels
 
 

@@ -62,7 +62,7 @@ def label_codes(y: ArrayLike, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int
     if known.dtype.kind == "O":
         known = np.array([str(label) if isinstance(label, str) else label for label in known])
     if len(known):
-        # Twice each: one example of a class is no sign of a regression problem, of which scikit-learn would warn.
+        # Each label twice: scikit-learn takes many classes of one example for a regression problem and warns.
         check_classification_targets(np.repeat(known, 2))
     classes, codes = np.unique(known, return_inverse=True)
     encoded = np.full(n_rows, UNLABELLED, dtype=np.int64)

@@ -17,7 +17,7 @@ import numpy as np
 if TYPE_CHECKING:
     from PIL import Image
 
-# What counts as a picture when a folder is searched, wherever Pillow is installed.
+# Suffixes of pictures that every Pillow reads.
 _ALWAYS_READ = frozenset({".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff", ".bmp", ".gif", ".ppm", ".pgm"})
 _HEIF = frozenset({".heic", ".heif", ".hif"})
 _AVIF = frozenset({".avif"})
@@ -25,12 +25,13 @@ _AVIF = frozenset({".avif"})
 _VIDEO = frozenset({".mp4", ".mov", ".avi", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg", ".3gp"})
 _RAW = frozenset({".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf"})
 
-# Pixels a side, far more than encoders look at.
+# Pixels a side, far more than encoders use.
 _ENOUGH_PIXELS = 1024
 
 _ORIENTATION = 0x0112  # EXIF's tag
 
-# Scans of 196 million pixels pass in every common mode; a file of a megabyte that unpacks to more is refused.
+# Most memory and pixels of a decoded picture. Scans of 196 million pixels pass in every common mode; a small file that
+# unpacks to more is refused.
 _MOST_BYTES = 3 * 2**29
 _MOST_PIXELS = 2**28
 _MOST_PIXELS_REDUCED = 2**30  # of a JPEG, which is decoded at a fraction of its size
@@ -65,7 +66,7 @@ def is_picture(path: Path) -> bool:
 
 
 def describe_unread(counts: Mapping[str, int]) -> str:
-    """Files that are no pictures here, counted by suffix, in words: what they are and what would read them.
+    """Describe unread files, counted by suffix: what they are and what would read them.
 
     Examples
     --------
@@ -89,7 +90,7 @@ _ADVICE = (
 
 @cache
 def _register_heif() -> None:
-    """Let Pillow open HEIC files, once; it stays so for the process, as Pillow has it."""
+    """Let Pillow open HEIC files, for the rest of the process."""
     if find_spec("pillow_heif") is not None:
         from pillow_heif import register_heif_opener
 
@@ -97,7 +98,7 @@ def _register_heif() -> None:
 
 
 class UnreadablePictureError(ValueError):
-    """What was meant to be a picture cannot be read as one."""
+    """A file or its bytes cannot be read as a picture."""
 
 
 def read_picture(source: Path | BinaryIO, enough: int = _ENOUGH_PIXELS) -> Image.Image:
@@ -126,7 +127,7 @@ def read_picture(source: Path | BinaryIO, enough: int = _ENOUGH_PIXELS) -> Image
         reason = str(error).partition(",")[0]
         raise UnreadablePictureError(f"is too large to be read ({reason}); save it smaller") from error
     except Exception as error:
-        # Of a damaged file each of Pillow's many readers may raise anything.
+        # Pillow's readers may raise anything for a damaged file.
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         if isinstance(source, Path):
             reason = reason.replace(str(source), source.name)
@@ -134,9 +135,9 @@ def read_picture(source: Path | BinaryIO, enough: int = _ENOUGH_PIXELS) -> Image
 
 
 def _check_size(image: Image.Image, whole: tuple[int, int]) -> int:
-    """Bytes that decoding takes; raises where that is more than the largest of ordinary scans takes, in memory or time.
+    """Bytes that decoding takes; raises if the picture needs more memory or time than an ordinary large scan.
 
-    ``whole`` is the size in the file, of which a JPEG may be about to be decoded at a fraction.
+    ``whole`` is the size in the file; a JPEG may be decoded at a fraction of it.
     """
     n_pixels = math.prod(image.size)
     n_bytes = n_pixels * _BYTES_PER_PIXEL.get(image.mode, _MOST_BYTES_PER_PIXEL)
@@ -154,7 +155,7 @@ def _check_size(image: Image.Image, whole: tuple[int, int]) -> int:
 
 
 def _reduced(image: Image.Image, enough: int) -> Image.Image:
-    """A large picture with about ``enough`` pixels a side, at least; others as they are."""
+    """Reduce a large picture to no fewer than ``enough`` pixels a side; others are not changed."""
     factor = min(image.size) // enough
     if math.prod(image.size) <= _LARGE or factor < 2:
         return image
@@ -167,10 +168,10 @@ def _reduced(image: Image.Image, enough: int) -> Image.Image:
 
 @contextmanager
 def pillow_silenced() -> Iterator[None]:
-    """Pillow warns about odd metadata and large pictures, then reads them well; how large is for `read_picture` to say.
+    """Silence Pillow's warnings about odd metadata and large pictures, which `read_picture` handles.
 
-    Around all reading, not each picture: filters of warnings belong to the process, and threads that set and restore
-    them leave them in disorder.
+    Use it around all reading, not each picture: warning filters belong to the process, and threads that set and restore
+    them interfere.
     """
     with warnings.catch_warnings(), _own_limit():
         warnings.filterwarnings("ignore", module=r"PIL\.")
@@ -179,10 +180,10 @@ def pillow_silenced() -> Iterator[None]:
 
 @contextmanager
 def _own_limit() -> Iterator[None]:
-    """Pillow's limit is below ordinary scans, which `read_picture` can read, and above what it takes to fill memory."""
+    """Turn off Pillow's limit, which refuses ordinary scans and does not bound memory; `_check_size` does."""
     try:
         from PIL import Image
-    except ImportError:  # nothing but texts is read then
+    except ImportError:  # without Pillow no pictures are read
         yield
         return
     usual, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
@@ -193,7 +194,7 @@ def _own_limit() -> Iterator[None]:
 
 
 def _upright(image: Image.Image, orientation: int | None) -> Image.Image:
-    """Turned as its tag says. Pillow's own function writes all tags anew as well, and stops at odd ones."""
+    """Rotate as the EXIF tag says. Pillow's own function also rewrites all tags, and fails on odd ones."""
     from PIL.Image import Transpose
 
     turns = {

@@ -1,7 +1,7 @@
 """Tables too large to copy, read in blocks of rows: arrays in memory or on disk, and Parquet files.
 
-A source hands its blocks to a function and adds up what it returns; nothing here knows what the rows mean. A table of
-Dask blocks, in `marginshot.classifier.distributed`, is a source too.
+A table passes its blocks to a function and adds up the results. A table of Dask blocks is in
+`marginshot.classifier.distributed`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Rows = NDArray[Any]
 #: Takes the number of a block's first row and the block (b, n_features); returns arrays to be added up.
 Work = Callable[[int, Rows], tuple[Array, ...]]
 
-# What a thread takes at a time from a source, and from a block: the latter stays in its cache.
+# Bytes a thread reads at a time from a table, and from a block; the latter fits in its cache.
 BLOCK_BYTES = 8 * 2**20
 STRIP_BYTES = 3 * 2**19
 
@@ -34,7 +34,7 @@ _EMBEDDING = "embedding"  # the column `FeatureBank.save` writes
 
 
 class Table(Protocol):
-    """Rows that are read in blocks, wherever they lie."""
+    """Rows that are read in blocks, in memory, on disk or on workers."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -83,7 +83,7 @@ class ArrayRows:
         return _add_up(self._blocks(), work)
 
     def take(self, index: NDArray[np.int64]) -> Rows:
-        """Rows ``index``; the table itself where that is all of them."""
+        """Rows ``index``; the array itself, uncopied, if that is all of them."""
         return self.X if len(index) == len(self.X) else np.asarray(self.X[index])
 
     def _blocks(self) -> Iterator[tuple[int, Rows]]:
@@ -205,7 +205,7 @@ def _rows_within(n_bytes: int, n_features: int, dtype: np.dtype[Any]) -> int:
 
 def _add_up(blocks: Iterable[tuple[int, Rows]], work: Work) -> tuple[Array, ...]:
     """Sums of ``work`` over blocks, in threads, at most two blocks a thread ahead of the sum."""
-    threads = n_threads()  # asked before BLAS is told to use one
+    threads = n_threads()  # read before BLAS is limited to one thread
     with one_blas_thread():
         ahead = iter(blocks)
         first = list(islice(ahead, 2))

@@ -1,4 +1,4 @@
-"""Few-shot tasks drawn from a feature bank; task i depends on the seed and on i, and on nothing else."""
+"""Few-shot tasks drawn from a feature bank; task i depends on the seed and on i only."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from marginshot.data.features import FeatureBank
 from marginshot.data.table import FeatureTable
 
-# Streams of one seed that must not meet: the last word of Philox's counter. Attempt k at a task's shares is stream
-# _SHARES + k, so that a redrawn task still depends on (seed, i) alone.
+# Streams of one seed that must not overlap, by the last word of Philox's counter. Attempt k at a task's shares is
+# stream _SHARES + k, so that a redrawn task still depends on (seed, i) alone.
 _CLASSES, _ROWS, _PRESENT, _SHARES = 0, 1, 2, 3
 
 # Attempts at class shares that fit the class sizes before giving up.
@@ -88,7 +88,7 @@ class TaskSettings:
 
 @dataclass(frozen=True)
 class TaskBatch:
-    """Some consecutive tasks as arrays, which are read-only: what one method changed the next would see.
+    """Consecutive tasks as read-only arrays, so that no method can change what the next one reads.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class TaskBatch:
     query_labels : ndarray of int64 of shape (T, n_query)
     support_rows, query_rows : ndarray of int64 of shape (T, n_support) and (T, n_query)
     redrawn : ndarray of bool of shape (T,)
-        Tasks whose first class shares asked for more queries than a class has, so that they were drawn again.
+        Tasks whose class shares were drawn again, because the first asked for more queries than a class has.
     """
 
     table: FeatureTable
@@ -132,8 +132,8 @@ class TaskBatch:
 class TaskSampler:
     """Draws tasks from a feature bank.
 
-    Random numbers come from the counter-based generator Philox, keyed by the seed, with a counter that starts anew at
-    every task: any slice of the tasks is the same whatever was drawn before it, in any process.
+    Random numbers come from the counter-based generator Philox, keyed by the seed. Each task has its own range of
+    counters, so a slice of tasks does not depend on earlier draws or on the process.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ class TaskSampler:
         if seed < 0:
             raise ValueError(f"seed must be at least 0; got {seed}.")
         self.seed = seed
-        # Not the bank itself: a worker process needs the embeddings and no names of rows.
+        # The table, not the bank: worker processes do not need the names of rows.
         self.table = bank.table
         self._class_names = bank.classes
         self._sizes = np.bincount(bank.y, minlength=len(bank.classes))
@@ -182,7 +182,7 @@ class TaskSampler:
         self._check_sizes(bank.source)
 
     def _check_sizes(self, source: str) -> None:
-        """Raise now where a task could ask a class for more than it has: a smaller task would be another protocol."""
+        """Raise if a task could need more rows than a class has; shrinking the task would change the protocol."""
         settings = self.settings
         if settings.n_way > len(self._class_names):
             raise ValueError(
@@ -236,12 +236,12 @@ class TaskSampler:
     def _draw_picks(self, start: int, stop: int, classes: Ints, depth: int) -> Ints:
         """Bank rows of each class of each task in random order, (T, n_way, depth): first the support, then queries."""
         n_way = self.settings.n_way
-        # The counters of a task must not depend on the batch it is in, so room is left for the deepest task there is.
+        # The counters of a task must not depend on its batch, so every task uses as many as the deepest one.
         room = min(max(self.settings.shots) + self.settings.n_query, int(self._sizes.max()))
         uniforms = self._uniforms(_ROWS, start, stop, n_way * room).reshape(-1, room)[:, :depth]
         places = sample_without_replacement(uniforms, self._sizes[classes].ravel())
         offsets = self._starts[classes].ravel()[:, None]
-        # A class smaller than the depth has fewer places than columns; those columns are never asked for.
+        # In a class smaller than the depth the last columns mean nothing; they are never used.
         rows = self._rows[np.minimum(offsets + places, len(self._rows) - 1)]
         return rows.reshape(stop - start, n_way, uniforms.shape[1])
 
@@ -300,9 +300,8 @@ class TaskSampler:
 def sample_without_replacement(uniforms: Floats, sizes: Ints) -> Ints:
     """Distinct numbers in random order: row r holds some of 0..sizes[r]-1.
 
-    This is a Fisher-Yates shuffle of many rows at once that never stores the shuffled row, so its cost does not depend
-    on ``sizes``: step j swaps places j and ``swap[j]``, and what a step picked is found by following the earlier swaps
-    backwards.
+    This is a Fisher-Yates shuffle of many rows at once. Step j swaps places j and ``swap[j]``; its pick is found by
+    following the earlier swaps backwards. The shuffled rows are never stored, so the cost does not depend on ``sizes``.
 
     Parameters
     ----------

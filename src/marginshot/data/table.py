@@ -1,4 +1,4 @@
-"""A table of features that many tasks are drawn from, known by name to whoever computes something from all its rows."""
+"""A table of features that tasks are drawn from, with a name under which results on all its rows are kept."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class FeatureTable:
     rows : ndarray of shape (n_rows, n_features)
         Finite floats.
     token : str, optional
-        A name that no other table has. What is computed from all rows is kept under it for later calls, so rows with a
-        token must not change any more. Nothing is kept of a table without one.
+        A name that no other table has. Results computed from all rows are kept under it for later calls, so the rows
+        must not change. Without a token nothing is kept.
     """
 
     rows: NDArray[np.floating] = field(repr=False)

@@ -41,18 +41,18 @@ _STYLE: dict[str, Any] = {
     "grid.color": _GRID,
     "grid.linewidth": 0.7,
     "legend.frameon": False,
-    "svg.fonttype": "none",  # text stays text: searchable, and in the page's own font
+    "svg.fonttype": "none",  # keep text as text: searchable, and in the page's font
     "svg.hashsalt": "marginshot",
-    "text.parse_math": False,  # a dollar sign in a file name is a dollar sign
+    "text.parse_math": False,  # no formulas: a dollar sign in a file name is printed as it is
 }
 
 _WIDTH = 4.9
-_FEW_ROWS = 12  # more of them stand closer
+_FEW_ROWS = 12  # with more rows than this they are drawn closer together
 
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Our look inside the block, the caller's afterwards."""
+    """Use our matplotlib style inside the block and restore the caller's afterwards."""
     import matplotlib as mpl
 
     with mpl.rc_context(_STYLE):  # type: ignore[arg-type]
@@ -93,7 +93,7 @@ def difference_chart(block: Sequence[MethodResult]) -> str | None:
 def tasks_chart(block: Sequence[MethodResult]) -> str:
     """Histogram of the accuracies of single tasks, one row per method."""
     low = min(float(result.per_task.min()) for result in block)
-    # A bin is a whole number of queries wide, so that no bin catches more of the possible values than the next.
+    # A bin is a whole number of queries wide, so that every bin holds equally many possible values.
     n_query = round(1 / _resolution(block))
     queries_per_bin = max(1, round(n_query / 40))
     edges = np.arange(n_query + 0.5, low * n_query - queries_per_bin, -queries_per_bin)[::-1] / n_query
@@ -156,10 +156,10 @@ def _time_height(block: Sequence[MethodResult]) -> float:
 
 
 def _number_points(ax: Axes, times: Any, accuracies: Any, colors: Sequence[str]) -> None:
-    """Write 1, 2, … beside the points, each where no other number or point is, as far as there is such a place."""
+    """Write 1, 2, … beside the points, each where it overlaps other numbers and points least."""
     figure = ax.get_figure(root=True)
     assert figure is not None
-    figure.draw_without_rendering()  # the layout decides where points lie on the page
+    figure.draw_without_rendering()  # the layout fixes the positions of points on the page
     places = ax.transData.transform(np.column_stack([times, accuracies])) * 72 / figure.dpi
     offsets = place_numbers(places)
     for number, (x, y, offset, color) in enumerate(zip(times, accuracies, offsets, colors, strict=True), 1):
@@ -175,7 +175,7 @@ def _number_points(ax: Axes, times: Any, accuracies: Any, colors: Sequence[str])
         )
 
 
-# Where a number may stand, in points from its own: right first, then around, then farther out.
+# Candidate offsets of a number from its point, in typographic points: right first, then around, then farther out.
 _AROUND = [
     (radius * np.cos(angle), 0.8 * radius * np.sin(angle))
     for radius in (8.0, 12.0, 16.0, 21.0)
@@ -203,7 +203,7 @@ def _overlap(box: tuple[float, float, float, float], other: tuple[float, float, 
 
 
 def _write_key(ax: Axes, block: Sequence[MethodResult]) -> None:
-    """What the numbers stand for, in the right margin."""
+    """Write the methods that the numbers stand for in the right margin."""
     line = 11.5 / (72 * (_time_height(block) - 0.6))  # height of a line of text, as a share of the axes
     for place, result in enumerate(block):
         name = result.title if result.settings.get("method") == result.method else result.method
@@ -213,7 +213,7 @@ def _write_key(ax: Axes, block: Sequence[MethodResult]) -> None:
 
 
 def calibration_chart(block: Sequence[MethodResult]) -> str | None:
-    """Reliability curve of each method that gives probabilities in a panel of its own, or None where none does."""
+    """Reliability curves, one panel for each method that gives probabilities; None if no method does."""
     from matplotlib.figure import Figure
 
     curves = [result for result in block if result.calibration]
@@ -239,9 +239,9 @@ def _draw_curve(ax: Axes, result: MethodResult) -> None:
     curve = result.calibration
     assert curve is not None
     n_queries = np.array(curve.n_queries)
-    # A bin with next to no queries says nothing and jumps about.
-    told = n_queries >= max(10, 0.0005 * n_queries.sum())
-    x, y = 100 * np.array(curve.confidence)[told], 100 * np.array(curve.accuracy)[told]
+    # The accuracy of a bin with very few queries is noise.
+    shown = n_queries >= max(10, 0.0005 * n_queries.sum())
+    x, y = 100 * np.array(curve.confidence)[shown], 100 * np.array(curve.accuracy)[shown]
     color = _row_color(result)
     ax.plot([0, 100], [0, 100], color="#9aa3ab", linewidth=0.8, linestyle=(0, (4, 3)))
     ax.fill_between(x, x, y, color=color, alpha=0.15, linewidth=0)
@@ -299,7 +299,7 @@ def to_svg(figure: Figure) -> str:
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     """Write a figure as PNG, SVG or PDF, whole or not at all."""
-    # The mark by which the command line knows its own files again; each format has a field of its own for it.
+    # A mark in the metadata by which the command line recognises its own files; each format has its own field.
     field = "Software" if Path(path).suffix.lower() == ".png" else "Creator"
     with atomic_path(path) as temporary:
         figure.savefig(temporary, dpi=200, metadata={field: "marginshot-output"})

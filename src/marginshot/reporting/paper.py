@@ -14,7 +14,7 @@ from marginshot.evaluation.results import Evaluation, MethodResult
 from marginshot.reporting.grid import Cell, Grid
 from marginshot.reporting.tables import percent
 
-# How the paper calls what we measure.
+# Our method names -> the paper's.
 _PAPER_NAMES = {
     "fs-tmmc": "FS-TMMC",
     "fs-mmc": "FS-MMC",
@@ -26,7 +26,7 @@ _PAPER_NAMES = {
     "transductive-finetuning": "Transductive tuning",
 }
 
-# What a file of features must be called for its cell to be found without being told.
+# Patterns in the name of a feature file that identify its dataset and network.
 _DATASETS = {
     "miniImageNet → CUB": r"mini.*cub",
     "miniImageNet": r"mini",
@@ -99,7 +99,7 @@ _PROTOCOL = {"query": 15, "dirichlet": None, "present": None}
 
 
 def place_results(evaluation: Evaluation, dataset: str | None = None, network: str | None = None) -> list[Measured]:
-    """Find the cells our results belong beside, by ``dataset`` and ``network`` or else by the name of the features."""
+    """Find the paper's cell for each of our results, by ``dataset`` and ``network`` or by the name of the features."""
     placed = []
     as_printed = all(evaluation.arguments[name] == value for name, value in _PROTOCOL.items())
     for result in evaluation.results:

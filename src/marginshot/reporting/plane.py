@@ -61,7 +61,7 @@ class Line:
 
 
 def draw_figure1(task: PlaneTask, before: Line, after: Line) -> Figure:
-    """(a) the maximum-margin line of the support; (b) the line after the queries moved it."""
+    """Draw (a) the maximum-margin line of the support and (b) the line after the queries moved it."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8.2, 4.4), layout="constrained")
@@ -75,7 +75,7 @@ def draw_figure1(task: PlaneTask, before: Line, after: Line) -> Figure:
 
 
 def _legend() -> list[Any]:
-    """What the marks and lines of Figure 1 mean."""
+    """Legend of the marks and lines of Figure 1."""
     from matplotlib.lines import Line2D
 
     def point(label: str, edge: str, fill: str = "white", size: float = 6.0, width: float = 0.9) -> Line2D:
@@ -147,7 +147,7 @@ def _title(name: str, line: Line, task: PlaneTask) -> str:
 
 
 def _draw_panel(ax: Axes, task: PlaneTask, line: Line, ghost: Line | None = None, scale: float = 1.0) -> None:
-    """Points, the line with its margins, and the line it came from."""
+    """Draw points, the line with its margins, and the line of the stage before."""
     wrong = (task.query @ line.normal + line.offset > 0) != (task.query_labels == 1)
     size = 34 * scale
     for chosen, fill in ((~wrong, "white"), (wrong, _WRONG)):
@@ -170,7 +170,7 @@ def _draw_panel(ax: Axes, task: PlaneTask, line: Line, ghost: Line | None = None
 
 
 def _draw_line(ax: Axes, line: Line, level: float, **style: Any) -> None:
-    """All points where the decision value is ``level``."""
+    """Draw the line on which the decision value is ``level``."""
     through = line.normal * (level - line.offset) / (line.normal @ line.normal)
     along = np.array([-line.normal[1], line.normal[0]])
     ax.axline(tuple(through), tuple(through + along), zorder=3, **style)

@@ -1,4 +1,4 @@
-"""How one method stands among the others over regimes: a summary, a table of counts, a heat map."""
+"""One method compared with the others over regimes: a summary, a table of counts, a heat map."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: The inductive method that a transductive one should never fall behind.
+#: The inductive baseline, which a transductive method should not fall below.
 FLOOR_METHOD = "fs-mmc"
 
-# Points up to which colour grows with distance; beyond, with its logarithm. One cell far off does not pale all others,
-# and none is beyond the scale.
+# Points up to which colour grows with distance; beyond, with its logarithm. One extreme cell then does not wash out the
+# others, and none is off the scale.
 _LINEAR_POINTS = 1.5
 _TICKS = (1, 2, 5, 10, 20, 50)
 _EMPTY = "#f3f4f5"
@@ -54,7 +54,7 @@ class Standing:
 
     @property
     def holds(self) -> bool:
-        """Whether the method is first, or the first lies within its 95 % interval."""
+        """Whether the method is first, or the mean of the first lies within the method's 95 % interval."""
         return self.distance >= -self.own.ci95
 
 
@@ -72,7 +72,7 @@ def find_standings(table: RegimeTable, of: str) -> list[Standing]:
 
 
 def summarise(standings: Sequence[Standing], of: str) -> str:
-    """In how many cells the method is first or within its interval of it, and its worst cell against FS-MMC."""
+    """The number of cells in which the method is first or within its interval, and its worst cell against FS-MMC."""
     if not standings:
         return f"No cell compares {of} with another method."
     holding = sum(standing.holds for standing in standings)
@@ -103,7 +103,7 @@ def _count(standings: Sequence[Standing], regime: str, features: str) -> str:
 
 
 def describe_gaps(table: RegimeTable) -> list[str]:
-    """What the table leaves out, with the reason, counted; and where shares had to be drawn again."""
+    """Lines on cells and methods left out, counted by reason, and on cells with redrawn shares."""
     reasons = [entry.reason for entry in table.left_out]
     lines = [f"Left out {_cells(reasons.count(reason))}: {reason}." for reason in _in_order(reasons)]
     slow = [method for result in table.results for method in result.too_slow]
@@ -200,12 +200,12 @@ def _write_cell(ax: Axes, x: int, y: int, standing: Standing, *, dark: bool) -> 
 
 def _points(distance: float) -> str:
     text = f"{100 * distance:+.1f}"
-    # A distance that rounds to zero has no sign worth reading.
+    # A distance that rounds to zero is printed without a sign.
     return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", "−")
 
 
 def _finish(figure: Figure, panels: object, image: object, standings: Sequence[Standing], of: str) -> None:
-    """Title, colour scale and what the dots mean."""
+    """Add the title, the colour scale and the legend of the dots."""
     from matplotlib.lines import Line2D
 
     title = f"{of} against the best other method, named below:\npoints of accuracy more (blue) or less (red)"

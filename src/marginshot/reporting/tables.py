@@ -1,4 +1,4 @@
-"""Results as tables: in full for the screen and for programs, as papers print them for pasting."""
+"""Results as tables: complete for the screen and for programs, and in the form papers print."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def name_of(result: MethodResult) -> str:
 
 
 def mark(result: MethodResult) -> str:
-    """The same, with a T for transductive."""
+    """Title of a method, with a T if it is transductive."""
     return f"{name_of(result)} [T]" if result.transductive else name_of(result)
 
 
@@ -158,7 +158,7 @@ def describe_tasks(evaluation: Evaluation) -> str:
 
 
 def notes(evaluation: Evaluation) -> list[str]:
-    """What a reader of the numbers must know: missing tasks, redrawn shares."""
+    """Notes below the numbers: missing tasks, redrawn shares."""
     lines = []
     if not evaluation.complete:
         lines.append("Interrupted: the numbers are over the tasks finished so far.")

@@ -1,1 +1,1 @@
-"""How it is minimised."""
+"""Minimisation of the objectives, in NumPy and compiled."""

@@ -15,19 +15,19 @@ from marginshot.solvers.lbfgs import Loss, Minimum, minimise
 from marginshot.solvers.spaces import GramSpace
 
 Array = NDArray[np.float64]
-#: What `minimise` tells its iterations.
+#: Called by `minimise` with the number of each iteration and its gradient norms.
 Tell = Callable[[int, Array], None]
-#: Takes the number of a stage; returns what is told its iterations.
+#: From the number of a stage to the callback of its iterations.
 OnIteration = Callable[[int], Tell]
-#: λ2 of a stage, the stage before, the gradient norm at which to end, what to tell the iterations -> the stage solved.
+#: λ2 of a stage, the stage before, the gradient norm at which to end, the callback -> the stage solved.
 SolveStage = Callable[[float, Minimum | None, float, Tell | None], Minimum]
 
 
 def stage_tolerances(tol: float, n_stages: int) -> Array:
     """Gradient norm (n_stages,) at which each stage ends.
 
-    The last ends at ``tol``. The first is convex and cheap, and everything starts from it: three times as tight. Those
-    between only lead on: ten times as loose.
+    The last stage ends at ``tol``. The first is convex and cheap, and all others start from it: its norm is three times
+    smaller. The stages between give starting points only: theirs is ten times larger.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class Path:
 def follow_stages(solve: SolveStage, lambda2: Sequence[float], tol: float, on_iteration: OnIteration | None) -> Path:
     """Solve the stages of ``lambda2`` one after the other.
 
-    Ctrl-C ends the path after its last complete stage, if there is one.
+    Ctrl-C returns the path up to its last complete stage, if there is one.
     """
     stages: list[Minimum] = []
     interrupted = False
@@ -80,8 +80,8 @@ def follow_stages(solve: SolveStage, lambda2: Sequence[float], tol: float, on_it
             raise
         interrupted = True
     names = ("objective", "gradient_norm", "n_iter")
-    told = {name: np.stack([getattr(stage, name) for stage in stages], axis=1) for name in names}
-    return Path(stages[-1].coef, stages[-1].scores, **told, interrupted=interrupted)
+    histories = {name: np.stack([getattr(stage, name) for stage in stages], axis=1) for name in names}
+    return Path(stages[-1].coef, stages[-1].scores, **histories, interrupted=interrupted)
 
 
 def follow_path(
@@ -124,7 +124,7 @@ def follow_path(
 
 
 def _extend(stage: Minimum, gram: Array, offsets: Array) -> None:
-    """Make the answer of a stage on the support alone one for all rows."""
+    """Extend the minimum of a stage on the support alone to all rows."""
     size, n_rows = len(stage.coef), len(gram)
     if size < n_rows:
         stage.scores = gram[:, :size] @ stage.coef + offsets

@@ -12,9 +12,9 @@ from marginshot._lib.jit import leaf
 
 @leaf
 def decay(exponent: float, real: Any) -> float:
-    """exp of a number that is not positive, by a Taylor polynomial and six squarings, in the precision ``real``.
+    """exp of a number of at most 0, by a Taylor polynomial and six squarings, in the precision ``real``.
 
-    Absolute error below 1e-14 in double precision; below e^-40 it stays there.
+    The absolute error is below 1e-14 in double precision. Results are never below e^-40.
     """
     x = max(exponent, real(-40.0)) * real(0.015625)
     p = real(1.0 / 479001600.0)

@@ -1,7 +1,7 @@
-"""iLPC's alternation of propagating labels, balancing them, and keeping the cleanest, compiled, task by task.
+"""iLPC's rounds (propagate labels, balance them, keep the cleanest), compiled, task by task.
 
-The graph joins all rows of a task in every round, so its propagator is one matrix. The classifier that tells clean
-labels is kept as coefficients over the rows, so that it is trained in the Gram matrix.
+The graph joins all rows of a task in every round, so its propagator is one matrix. The classifier that finds the clean
+labels is kept as coefficients over the rows, so its training needs the Gram matrix only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-# What is left of a propagated label that reaches nothing: scaling needs it above 0.
+# Least propagated label: scaling needs positive numbers.
 _LEAST = 1e-12
 
 # Sinkhorn's iterations at most, as in the authors' code, and the relative error of a class's mass that ends them.
@@ -39,7 +39,7 @@ def clean_labels(
     momentum: float,
     weight_decay: float,
 ) -> Batch:
-    """Label the queries of every class that a small classifier learns first, and propagate anew with them.
+    """In each round, label the queries of every class with the smallest loss, and propagate again with them.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ Mask = NDArray[np.bool_]
 MEMORY = 5  # pairs kept; more save few iterations and cost more each
 ARMIJO = 1e-4  # sufficient decrease
 CURVATURE = 0.9  # weak Wolfe condition
-MAX_TRIALS = 30  # of a line search; more means the value no longer resolves the decrease
+MAX_TRIALS = 30  # trials of a line search; more means that rounding hides the decrease
 
 
 class Loss(Protocol):
@@ -36,7 +36,7 @@ class Loss(Protocol):
         """(M, C) -> (C,), (M, C)."""
 
     def of_classes(self, kept: Mask) -> Loss:
-        """The same loss for some of the classes."""
+        """This loss for some of the classes only."""
 
 
 @dataclass
@@ -117,7 +117,8 @@ def minimise(
     """Minimise λ1/2 |coef|² + loss(scores) for each class, from ``coef`` (P, C) with its ``scores`` (M, C).
 
     A class has converged when the norm of its gradient, in the geometry of ``space``, is at most ``tol``.
-    ``on_iteration`` is told the number of each iteration and the gradient norms of the classes still at work.
+    ``on_iteration`` is called with the number of each iteration and the gradient norms of the classes not yet
+    converged.
     """
     n_classes = coef.shape[1]
     point = _start(space, loss, coef, scores, lambda1)
@@ -187,7 +188,7 @@ def _divide(numerator: Array, curvature: Array) -> Array:
 def _line_search(
     space: Space, loss: Loss, point: _Point, direction: Array, dual: Array, lambda1: float
 ) -> tuple[_Point, _Pair, Mask]:
-    """Step of each class to a point of weak Wolfe type, or the same point where no step lowers the value.
+    """Move each class to a weak Wolfe point; a class stays where no step lowers its value.
 
     Only the loss is evaluated: along the line λ1/2 |coef|² is a parabola in the step.
     """
@@ -228,7 +229,7 @@ def _line_search(
 def _next_trial(
     step: Array, bracket: _Bracket, slope: Array, too_long: Mask, too_short: Mask
 ) -> tuple[Array, _Bracket]:
-    """Next step to try in each class: the secant's zero of the slope, kept well inside what is still possible."""
+    """Next step to try in each class: the secant's zero of the slope, kept well inside the bracket."""
     rising = slope > bracket.low_slope
     secant = np.divide(bracket.low_slope, bracket.low_slope - slope, out=np.ones_like(slope), where=rising)
     shorter = bracket.low + (step - bracket.low) * np.where(rising, np.clip(secant, 0.1, 0.9), 0.5)

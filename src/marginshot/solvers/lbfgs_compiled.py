@@ -131,7 +131,7 @@ def _set_gradient(gram: Matrix, ridge: Any, coef: Vector, slope: Vector, gradien
 
 @leaf
 def _next_trial(step: float, low: float, high: float, slope: float, low_slope: float, too_long: bool) -> float:
-    """Next step to try: the secant's zero of the slope, kept well inside what is still possible."""
+    """Next step to try: the secant's zero of the slope, kept well inside the bracket."""
     rising = slope > low_slope
     secant = low_slope / (low_slope - slope) if rising else 1.0
     if too_long:
@@ -164,7 +164,7 @@ def _make_line_search(loss: Loss) -> Callable[..., tuple[float, float, float]]:
         noise: float,
         vectors: tuple[Vector, Vector, Vector],
     ) -> tuple[float, float, float]:
-        """Step to a point of weak Wolfe type; returns it with the value and the slope of the line there.
+        """Step to a weak Wolfe point; returns it with the value and the slope there.
 
         ``parabola`` holds λ1, |coef|², <coef, d> and |d|²: along the line only the loss has to be evaluated. A rise
         within ``noise`` is rounding. ``vectors`` are left with the scores and the loss's derivative at the new point.
@@ -198,7 +198,7 @@ def make_minimise(loss: Loss) -> Minimise:
     """Compile the solver for one loss.
 
     ``loss(scores, params, slope, room)`` returns the loss and writes its derivative by the scores into ``slope``. The
-    loss is bound here and not passed at each call, because numba cannot cache a function that is handed another.
+    loss is bound here and not passed at each call, because numba cannot cache a function that takes a function.
     """
     search_line = _make_line_search(loss)
 
@@ -246,7 +246,7 @@ def make_minimise(loss: Loss) -> Minimise:
             parabola, noise = (lambda1, norm2, along, length2), rounding * abs(value)
             step, new_value, new_slope = search_line(params, scores, change, parabola, descent, value, noise, vectors)
             if new_value > value + noise or not new_slope > descent:
-                break  # rounding no longer lets a decrease be seen
+                break  # rounding hides any further decrease
             n_iter += 1
             newest = (newest + 1) % MEMORY
             n_pairs = min(n_pairs + 1, MEMORY)

@@ -18,7 +18,7 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-# A class that would grow by no more than this share of itself has its size.
+# A class is large enough if it would grow by at most this share of its size.
 _SAME = 1e-10
 
 
@@ -120,7 +120,7 @@ def _raise_small_classes(plan: Matrix, least: float, n_iter: int) -> None:
 
 @leaf
 def _smallest_class(members: Matrix) -> float:
-    """How many rows (M, N) the class chosen by the fewest has."""
+    """Size of the smallest class, counting each row (M, N) for its most probable class."""
     counts = np.zeros(members.shape[1])
     for i in range(members.shape[0]):
         counts[np.argmax(members[i])] += 1.0

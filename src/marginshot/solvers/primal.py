@@ -22,9 +22,9 @@ Evaluate = Callable[[Array, NDArray[np.int64]], tuple[Array, Array]]
 
 
 class PlaneLoss:
-    """Loss of the planes, (D, C) -> (C,), (D, C), evaluated for those classes only whose plane has changed.
+    """Loss of the planes, (D, C) -> (C,), (D, C), evaluated only for classes whose plane has changed.
 
-    A line search tries steps until every class is content; the classes that are need not be computed again.
+    A line search goes on until every class has its step; classes that have one are not computed again.
     """
 
     def __init__(self, evaluate: Evaluate, classes: NDArray[np.int64]) -> None:
@@ -47,7 +47,7 @@ class PlaneLoss:
         return self._value.copy(), self._gradient.copy()
 
     def of_classes(self, kept: NDArray[np.bool_]) -> PlaneLoss:
-        """The same loss for some of the classes."""
+        """This loss for some of the classes only."""
         loss = PlaneLoss(self._evaluate, self._classes[kept])
         loss._planes, loss._value, loss._gradient = self._planes[:, kept], self._value[kept], self._gradient[:, kept]
         return loss

@@ -18,7 +18,7 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-# Propagated labels are a matrix inverse times probabilities and may miss 0 from below; scaling needs them above it.
+# Least propagated label: they may be slightly negative, and scaling needs positive numbers.
 _LEAST = 1e-12
 
 
@@ -97,7 +97,7 @@ def propagate_through_prototypes(
 
 @leaf
 def _to_unit_length(gram: Matrix, centres: Matrix) -> None:
-    """Scale centres, columns of weights (M, N), to unit length; one of no length stays."""
+    """Scale centres, columns of weights (M, N), to unit length; a zero centre is not changed."""
     products = np.dot(gram, centres)
     for c in range(centres.shape[1]):
         square = 0.0

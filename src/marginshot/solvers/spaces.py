@@ -1,4 +1,4 @@
-"""The geometries the solver works in: how a coefficient vector becomes scores, and how lengths are measured."""
+"""Geometries of the solver: how coefficients become scores, and the inner product that measures lengths."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Array = NDArray[np.float64]
 
 
 class Space(Protocol):
-    """What the solver needs to know of the function space. Every array has one column per class."""
+    """The operations of a function space that the solver needs. Every array has one column per class."""
 
     def pull_back(self, slope: Array) -> Array:
         """Gradient of a loss whose derivative by the scores is ``slope``, as coefficients."""
@@ -39,15 +39,15 @@ class GramSpace:
         return self.gram @ coef
 
     def scores(self, coef: Array, dual: Array) -> Array:
-        """Kα, known already."""
+        """Kα, which is the dual."""
         return dual
 
 
 class EuclideanSpace:
-    """R^D: a plane is its own dual, and stands for its scores."""
+    """R^D: a plane is its own dual, and takes the place of the scores."""
 
     def pull_back(self, slope: Array) -> Array:
-        """The loss hands out gradients already."""
+        """The slope itself: the loss already returns gradients by the planes."""
         return slope
 
     def dual(self, coef: Array) -> Array:

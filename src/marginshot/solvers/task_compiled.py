@@ -44,7 +44,7 @@ def nearest_neighbours(nearness: NDArray[np.floating], taken: NDArray[np.bool_],
     """Write the places (m, k) of each row's nearest others, nearest first; a row is never its own neighbour.
 
     ``nearness`` (m, m) is large for near rows; of equally near ones the first are taken. Rows that are not ``taken``
-    (m,) are nobody's neighbours. Where a row has fewer than k, or is not taken, its own place stands instead.
+    (m,) are never neighbours. Where a row has fewer than k, or is not taken, its own place fills the rest.
     """
     n_rows, k = neighbours.shape
     kept = np.empty(k, nearness.dtype)

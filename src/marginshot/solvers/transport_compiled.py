@@ -16,8 +16,8 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-# A Newton step never moves a potential further than this: where assignments are hard the dual is almost linear and
-# its curvature says nothing.
+# Longest move of a potential in one Newton step. Where assignments are hard, the dual is almost linear and its
+# curvature gives steps that are too long.
 _LONGEST_STEP = 8.0
 
 
@@ -78,8 +78,8 @@ def transport_to_centres(
 def balanced_plan(costs: Matrix, sharpness: float, potentials: Vector, plan: Matrix, max_iter: int, tol: float) -> bool:
     """Entropic transport from m points of mass 1 to N classes of mass m / N; whether ``tol`` was met.
 
-    The plan Sinkhorn's iterations tend to, found by Newton's method on the dual over the N class potentials: convex,
-    and quick also where a thousand iterations of Sinkhorn's do not arrive.
+    This is the limit of Sinkhorn's iterations, found by Newton's method on the dual, which is convex in the N class
+    potentials. It is quick also where a thousand iterations of Sinkhorn's do not converge.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def balanced_plan(costs: Matrix, sharpness: float, potentials: Vector, plan: Mat
         for _ in range(40):
             trial[:] = potentials + length * step
             new_value = _dual(costs, sharpness, trial, plan, masses)
-            # The last term forgives rounding, which near the optimum is all that is left of the decrease.
+            # The last term allows for rounding, which near the optimum is as large as the decrease.
             if new_value <= value + 1e-4 * length * slope + 1e-13 * abs(value):
                 break
             length *= 0.5

@@ -9,9 +9,9 @@ from torch import distributed, nn
 
 
 def share_batch_norm(network: nn.Module, device_type: str) -> nn.Module:
-    """Make every batch norm use the statistics of all processes, so that their number does not change the training.
+    """Make every batch norm use the statistics of all processes, so that the number of processes changes nothing.
 
-    torch has a layer for this on GPUs; on CPUs, where it has none, ours is put in place.
+    torch has a layer for this on GPUs; on CPUs ours is used.
     """
     if device_type != "cpu":
         return nn.SyncBatchNorm.convert_sync_batchnorm(network)
@@ -28,7 +28,7 @@ class SharedBatchNorm2d(nn.BatchNorm2d):
 
     @classmethod
     def from_layer(cls, layer: nn.BatchNorm2d) -> SharedBatchNorm2d:
-        """The same layer, parameters and statistics included."""
+        """A shared batch norm with the parameters and statistics of ``layer``."""
         shared = cls(layer.num_features, eps=layer.eps, momentum=layer.momentum, affine=layer.affine)
         shared.weight, shared.bias = layer.weight, layer.bias
         shared.running_mean, shared.running_var = layer.running_mean, layer.running_var

@@ -1,4 +1,4 @@
-"""Which pictures make up which step."""
+"""The pictures of each training step."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class EpochBatches(Sampler):
     """Batches of one epoch, the share of one process.
 
     The order of an epoch depends on seed and epoch only, and every process takes an equal share of every batch, so
-    the number of processes changes nothing and a run can go on from any step. Pictures left over at the end of an
-    epoch, fewer than a batch, are left out.
+    the number of processes changes nothing and a run can go on from any step. An incomplete batch at the end of an
+    epoch is left out.
 
     Parameters
     ----------

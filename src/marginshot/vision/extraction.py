@@ -106,7 +106,7 @@ def extract(
                 on_progress(int(rows[index][-1]) + 1, len(images))
     features, kept, skipped = parts.join(len(rows))
     bank = _bank(images.select(np.flatnonzero(kept)), features, encoder)
-    # Before the file it speaks of: a run killed between the two can tell by the hash that the file is its own.
+    # Written before the features: a run killed between the two recognises its feature file by the hash.
     _write_provenance(out, bank, encoder, images, parts.identity, skipped)
     bank.save(out)
     parts.remove()
@@ -141,7 +141,7 @@ def _features(
 
 
 class _Batch(Dataset):
-    """Whole batches, so that a corrupt picture only shortens its own."""
+    """A dataset of whole batches, so that a corrupt picture only shortens its own batch."""
 
     def __init__(self, encoder: Encoder, images: ImageSet, rows: list[NDArray[np.int64]], skip_corrupt: bool) -> None:
         self.preprocessing = encoder.preprocessing
@@ -179,20 +179,20 @@ def parts_path(out: Path) -> Path:
 
 
 def provenance_path(out: Path) -> Path:
-    """Where it is written down what the features in ``out`` come from."""
+    """Path of the JSON file that says where the features in ``out`` come from."""
     return out.with_name(f"{out.name}.json")
 
 
 def was_interrupted(out: Path) -> bool:
-    """Whether ``out`` is whole and as an extraction wrote it that was stopped before it could clean up."""
+    """Whether ``out`` is complete, but its extraction was stopped before it could clean up."""
     about = provenance_path(out)
     if not (out.is_file() and about.is_file() and parts_path(out).is_dir()):
         return False
     try:
-        told = read_json(about, "what features come from")
-        return bool(told.get("sha256") == load_features(out).content_hash)
+        record = read_json(about, "what features come from")
+        return bool(record.get("sha256") == load_features(out).content_hash)
     except ValueError:
-        return False  # not as it was written: for the user to look at
+        return False  # changed since it was written: left to the user
 
 
 def _write_provenance(
@@ -212,7 +212,7 @@ def _write_provenance(
 
 
 def extraction_identity(encoder: Encoder, images: ImageSet, settings: ExtractSettings) -> str:
-    """A hash of all that decides the features, weights included, so that parts of another extraction are never used."""
+    """A hash of everything that decides the features, weights included; parts with another hash are not used."""
     digest = hashlib.sha256()
     how = [encoder.name, repr(encoder.preprocessing), settings.batch_size, settings.skip_corrupt]
     what = [images.name, images.items, images.classes, images.source.fingerprint()]
@@ -224,7 +224,7 @@ def extraction_identity(encoder: Encoder, images: ImageSet, settings: ExtractSet
 
 
 class _Parts:
-    """Finished batches on disk, one ``.npz`` each, and the identity of the extraction they are of."""
+    """Finished batches on disk, one ``.npz`` each, and the identity of their extraction."""
 
     def __init__(self, folder: Path, identity: str) -> None:
         self.folder, self.identity = folder, identity
@@ -260,7 +260,7 @@ class _Parts:
         return np.concatenate(features), np.concatenate(kept), tuple(problems)
 
     def remove(self) -> None:
-        """Remove the batches, and only then what says that they are ours."""
+        """Remove the batches, then the file that marks them as ours."""
         for path in self.folder.iterdir():
             if path != self._mark:
                 path.unlink()

@@ -13,8 +13,8 @@ from PIL import Image
 from marginshot.vision.devices import torch_device
 from marginshot.vision.encoders import encode, load_encoder
 
-# Pictures a processor takes at a time. The maps of 32 are so large that each is fresh memory from the system: three
-# times the time, twice the memory.
+# Pictures encoded at a time on a CPU. With 32, each feature map is newly allocated from the system: three times the
+# time, twice the memory.
 _CPU_BATCH = 4
 
 

@@ -49,7 +49,7 @@ def augmenting_preprocessing(settings: TrainSettings) -> Preprocessing:
 
 
 def published_preprocessing(image_size: int) -> Preprocessing:
-    """That of SimpleShot and LaplacianShot when they evaluate: a picture -> (3, image_size, image_size).
+    """SimpleShot's and LaplacianShot's preprocessing at evaluation: a picture -> (3, image_size, image_size).
 
     Shorter side to 256/224 of ``image_size``, bilinear, then the middle square.
     """
@@ -82,7 +82,7 @@ class AugmentedImages(Dataset):
         epoch, index = key
         image = self.images.source.read(index)
         own_seed = np.random.SeedSequence([self.seed, epoch, index]).generate_state(1, np.uint64)[0]
-        # torchvision draws from torch's global generator, which is put back afterwards.
+        # torchvision draws from torch's global generator, whose state is restored afterwards.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(own_seed))
             return self.preprocessing(image), int(self.images.labels[index])

@@ -13,7 +13,7 @@ from torch import nn
 from marginshot._lib.reading import reading
 from marginshot.vision.backbones import BACKBONES, build_backbone
 
-# What these projects call a network, and what we call it.
+# Names of networks in these projects -> our names.
 _ARCHITECTURES = {"conv4": "conv4", "resnet18": "resnet18", "wideres": "wrn28-10", "densenet121": "densenet121"}
 _HEADS = ("fc.", "linear.", "classifier.", "logits.")
 # DenseNet files older than torchvision 0.3 write norm.1 for norm1, and so on.

@@ -25,7 +25,7 @@ class RunError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingData:
-    """What a run was trained on, so that it is never resumed on something else."""
+    """The data of a run, so that it is never resumed on other data."""
 
     classes: tuple[str, ...]
     n_images: int
@@ -165,7 +165,7 @@ def _read_progress(path: Path) -> Progress:
         if not (all(type(number) is int for number in (progress.epoch, progress.step, progress.best_epoch))):
             raise ValueError("epochs and steps are not whole numbers")
         if not all(math.isfinite(number) for number in numbers) or min(progress.epoch, progress.step) < 0:
-            raise ValueError("a number of its progress is negative or none")
+            raise ValueError("a number of its progress is negative or not finite")
     return progress
 
 
@@ -179,6 +179,6 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
 
 
 def _opened(path: Path) -> Path:
-    """``path``, once it is known that it can be opened: safetensors would call a forbidden file damaged."""
+    """``path``, after a check that it can be opened: safetensors reports a file without permission as damaged."""
     with path.open("rb"):
         return path

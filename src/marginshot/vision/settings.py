@@ -138,7 +138,7 @@ class Hardware:
     checkpoint_steps : int, default=500
         Steps between two saved states inside an epoch; the end of an epoch is always saved.
     checkpoint_minutes : float, default=5
-        And minutes after which the state is saved whatever the number of steps: what a kill may cost.
+        Most minutes between two saved states, whatever the number of steps.
     log_steps : int, default=10
         Steps between two logged losses.
     """

@@ -33,7 +33,7 @@ from marginshot.vision.validation import nearest_mean_accuracy, require_validati
 
 @dataclass(frozen=True, kw_only=True)
 class StepReport:
-    """What an observer learns after each step; epoch and step count from 1."""
+    """Report to an observer after each step; epoch and step count from 1."""
 
     epoch: int
     n_epochs: int
@@ -118,7 +118,7 @@ def train(
     out : Path
         The run's folder; the same settings again resume the run in it.
     observer : Observer, optional
-        Told about every step and epoch.
+        Called after every step and epoch.
     """
     fabric = launch(hardware)
     base, validation, skipped = open_splits(settings, data)
@@ -138,7 +138,7 @@ def train(
 
 
 def _open_together(fabric: Fabric, open_folder: Callable[[], None]) -> None:
-    """Let the first process open the run's folder; where that fails all raise, for none may wait for the others."""
+    """Open the run's folder in the first process; if that fails, all processes raise, so that none waits forever."""
     problem: Exception | None = None
     if fabric.is_global_zero:
         try:

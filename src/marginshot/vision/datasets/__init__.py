@@ -80,7 +80,7 @@ def open_dataset(name: str, data: Path | None, split: str, *, subset: bool = Fal
 
 
 def _open_folder(data: Path, split: str, seed: int) -> ImageSet:
-    """Class folders, whose splits JSON lists may tell; of CUB as it unpacks, the folders below images."""
+    """Class folders, with splits from JSON lists if there are any; for an unpacked CUB, the folders below images."""
     listed = find_json_list(data, split) if split != "all" else None
     if listed is not None:
         return open_json_list(data, listed)

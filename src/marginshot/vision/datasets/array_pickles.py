@@ -1,9 +1,9 @@
-"""An unpickler for arrays, numbers and containers that has no other object to hand out.
+"""An unpickler that can build arrays, numbers and containers, and nothing else.
 
-NumPy's own constructors are not among them. A pickle may call whatever it is handed with arguments of its choosing, and
-set the state of whatever came out; NumPy's dtypes and arrays, given a forged state, read memory at any address. So a
-pickle is handed stand-ins that only note what was asked for, and arrays are made of the notes after it has been read:
-of plain numbers, over as many bytes as their shape needs.
+It does not use NumPy's own constructors. A pickle may call what it imports with any arguments and set the state of the
+result; NumPy's dtypes and arrays with a forged state read memory at any address. So the pickle gets stand-ins that only
+record arguments. Arrays are built from these records after reading: plain numbers, over exactly the bytes their shape
+needs.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def load_arrays(path: Path) -> Any:
 
 
 class _DtypeNote:
-    """A type of plain numbers; of a pickled state only the byte order is heard."""
+    """A recorded dtype of plain numbers; of its pickled state only the byte order is used."""
 
     __slots__ = ("_order", "_text")
 
@@ -62,7 +62,7 @@ class _DtypeNote:
 
 
 class _ArrayNote:
-    """What an array is to be made of."""
+    """A recorded array: shape, dtype, order and bytes."""
 
     __slots__ = ("_dtype", "_raw", "_shape", "_turned")
 
@@ -91,7 +91,7 @@ class _ArrayNote:
         return np.frombuffer(raw, dtype=dtype).reshape(shape, order="F" if self._turned else "C")
 
 
-# What a pickle is handed has no attribute that it could set: no state outlives the reading.
+# Empty slots: a pickle cannot set attributes on these objects, which outlive the reading.
 class _Dtype:
     __slots__ = ()
 
@@ -138,7 +138,7 @@ class _Encode:
 
 
 class _Bytes:
-    """Bytes of bytes or text: of a number they would be as much memory as it says."""
+    """bytes() of bytes or text only: bytes() of a number would allocate that much memory."""
 
     __slots__ = ()
 
@@ -190,7 +190,7 @@ class _ArrayUnpickler(pickle.Unpickler):
 
 @dataclass(frozen=True)
 class _Built:
-    """A container and what became of it; it is held so that no other takes its identity."""
+    """A container and its built copy; the reference keeps its id from being reused."""
 
     noted: Any
     result: Any

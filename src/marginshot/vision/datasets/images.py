@@ -1,4 +1,4 @@
-"""Labelled pictures of one split, wherever they are kept."""
+"""Labelled pictures of one split, in files, arrays or encoded bytes."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class ImageSource(Protocol):
         ...
 
     def fingerprint(self) -> str:
-        """A hash that is another when a picture is."""
+        """A hash that changes when a picture changes."""
         ...
 
     def select(self, rows: NDArray[np.int64]) -> ImageSource:
-        """The same kind of source with only ``rows``, in that order."""
+        """A source with only ``rows``, in that order."""
         ...
 
 
@@ -68,7 +68,7 @@ class ImageSet:
         return np.bincount(self.labels, minlength=len(self.classes))
 
     def select(self, rows: NDArray[np.int64]) -> ImageSet:
-        """The same classes with only the pictures ``rows``."""
+        """All classes, with only the pictures ``rows``."""
         items = tuple(self.items[row] for row in rows)
         return replace(self, labels=self.labels[rows], items=items, source=self.source.select(rows))
 
@@ -98,7 +98,7 @@ class FileImages:
             raise _corrupt(str(path), error) from error
 
     def fingerprint(self) -> str:
-        """Of the files' sizes and times."""
+        """A hash of the files' sizes and times."""
         return _digest([repr([_size_and_time(self.root / name) for name in self.names]).encode()])
 
     def select(self, rows: NDArray[np.int64]) -> FileImages:
@@ -117,7 +117,7 @@ class ArrayImages:
         return Image.fromarray(self.pixels[index]).convert("RGB")
 
     def fingerprint(self) -> str:
-        """Of the pixels."""
+        """A hash of the pixels."""
         return _digest([repr(self.pixels.shape).encode(), np.ascontiguousarray(self.pixels).data])
 
     def select(self, rows: NDArray[np.int64]) -> ArrayImages:
@@ -141,7 +141,7 @@ class EncodedImages:
             raise _corrupt(f"Entry {self.positions[index]} of {self.origin}", error) from error
 
     def fingerprint(self) -> str:
-        """Of the bytes."""
+        """A hash of the bytes."""
         return _digest(self.encoded)
 
     def select(self, rows: NDArray[np.int64]) -> EncodedImages:
@@ -151,7 +151,7 @@ class EncodedImages:
 
 
 def _size_and_time(path: Path) -> tuple[int, int] | None:
-    """None for what cannot be opened, such as a link to nowhere: that is for reading to report, or to skip."""
+    """Size and time of a file; None if it cannot be opened, such as a broken link, which reading reports."""
     try:
         state = path.stat()
     except OSError:
@@ -167,7 +167,7 @@ def _digest(parts: Iterable[bytes | memoryview]) -> str:
 
 
 def drop_corrupt(images: ImageSet) -> tuple[ImageSet, tuple[str, ...]]:
-    """Decode every picture once; the set without those that fail, and what was wrong with each of them."""
+    """Decode every picture once; returns the set without those that fail, and the problem of each of them."""
     good: list[int] = []
     problems: list[str] = []
     with pillow_silenced():

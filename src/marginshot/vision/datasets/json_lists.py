@@ -1,7 +1,7 @@
 """JSON lists of classes or pictures, as EasyFSL and CloserLookFewShot keep them.
 
-Their paths begin on the machine of whoever wrote them. What leads to the pictures is found by leaving out folders from
-the front until the rest is there below the user's own folder; nothing outside of it is read.
+Their paths are those of the machine they were written on. Leading folders are dropped until the rest exists below the
+user's folder; nothing outside of it is read.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _open_image_names(root: Path, path: Path, content: dict[str, Any]) -> ImageS
     used, labels = np.unique(np.asarray(content["image_labels"], dtype=np.int64), return_inverse=True)
     if not pictures or len(pictures) != len(labels):
         raise DatasetMismatchError(f"{path} lists {len(pictures)} pictures, {len(labels)} labels; download it again.")
-    # Labels of a split may be those of the whole dataset, whose classes are then all named.
+    # Labels of a split may count over the classes of the whole dataset, which are then all named.
     if not 0 <= used[0] <= used[-1] < len(names):
         raise DatasetMismatchError(f"{path} has labels up to {used[-1]} but names {len(names)} classes.")
     n_before = len(PurePosixPath(pictures[0]).parts) - len(_below(root, pictures[0], path).parts)
@@ -83,7 +83,7 @@ def _open_image_names(root: Path, path: Path, content: dict[str, Any]) -> ImageS
 
 
 def _below(root: Path, listed: str, path: Path) -> PurePosixPath:
-    """What of a ``listed`` path is there below ``root``."""
+    """The longest end of a ``listed`` path that exists below ``root``."""
     parts = PurePosixPath(listed).parts
     for first in range(len(parts)):
         rest = PurePosixPath(*parts[first:])

@@ -156,7 +156,7 @@ def _reading(path: Path) -> AbstractContextManager[None]:
 
 
 def _integers(values: Any) -> NDArray[np.int64]:
-    """Whole numbers (n,); an empty list is one of none."""
+    """An array (n,) of integers; an empty list gives an empty array."""
     numbers = np.asarray(values)
     if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
         raise ValueError(f"{numbers.dtype} of shape {numbers.shape} are not row numbers")

@@ -1,4 +1,4 @@
-"""Which classes belong to which split, and whether a folder really holds them."""
+"""The classes of each split, and the check that a folder holds them."""
 
 from __future__ import annotations
 
