@@ -51,8 +51,8 @@ class Recipe:
     def rehearsed(self, epochs: int | None, *, subset: bool) -> Recipe:
         """The recipe with another number of epochs, or for incomplete datasets."""
         changes: dict[str, Any] = ({} if epochs is None else {"epochs": epochs}) | ({"subset": True} if subset else {})
-        changed = [f"{epochs} epochs"] * (epochs is not None) + ["incomplete data allowed"] * subset
-        return replace(self, train={**self.train, **changes}, rehearsal=", ".join(changed))
+        differences = [f"{epochs} epochs"] * (epochs is not None) + ["incomplete data allowed"] * subset
+        return replace(self, train={**self.train, **changes}, rehearsal=", ".join(differences))
 
     @property
     def needs_two_folders(self) -> bool:
