@@ -6,9 +6,9 @@ scikit-learn's splitters fold all rows alike and its scorers count every unlabel
 by −1, None, NaN or "" among strings.
 
 The rows of a test fold are held out and answered by `predict`. Keeping them as unlabelled rows instead does not fit
-scikit-learn's (train, test) row numbers, and differs only where rows are few. On digits with three labels a class and
-three folds, preset "auto", the two find 93 and 93 % right with 1,797 rows, 84 and 85 % with 200, 76 and 81 % with 60;
-of the unlabelled rows 91, 87 and 79 % are right, with all labels given.
+scikit-learn's (train, test) row numbers, and differs only where rows are few. On digits with three labels a class,
+three folds and preset "auto", held out and unlabelled rows give 93 and 93 % with 1,797 rows, 84 and 85 % with 200, 76
+and 81 % with 60. With all labels given, 91, 87 and 79 % of the unlabelled rows are right.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class InterruptedFitWarning(UserWarning):
 
 @dataclass(frozen=True, kw_only=True)
 class FitProgress:
-    """Where a fit stands.
+    """Progress of a fit.
 
     Attributes
     ----------

@@ -102,7 +102,7 @@ class Settings:
 
     @property
     def answers(self) -> Calibration:
-        """How scores and probabilities are made."""
+        """The calibration, which turns margins into scores and probabilities."""
         return CALIBRATIONS[self.calibration]
 
     @property

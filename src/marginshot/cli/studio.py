@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Export(StrEnum):
-    """What can be written of a session."""
+    """Formats that a session can be exported to."""
 
     TABLE = "table"
     FOLDERS = "folders"

@@ -1,1 +1,1 @@
-"""What goes in: feature files, rows in blocks, labels, pictures, sampled tasks."""
+"""Inputs: feature files, rows in blocks, labels, pictures, sampled tasks."""

@@ -123,7 +123,7 @@ class RegimePlan:
                         yield Cell(features=bank.source, regime=regime.name, way=way, shot=shot), bank, regime
 
     def arguments(self) -> dict[str, Any]:
-        """What the result of a cell depends on, besides its features, as JSON types."""
+        """Settings that decide the result of a cell, besides its features, as JSON types."""
         names = ("n_query_per_class", "seed", "ci95", "max_tasks", "budget")
         methods = {label: describe_method(method) for label, method in self.methods.items()}
         return json.loads(json.dumps({**{name: getattr(self, name) for name in names}, "methods": methods}))

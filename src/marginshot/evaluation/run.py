@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What to evaluate.
+    """The features, methods and tasks of one evaluation.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ _RANGES = {"lambda1": (1e-3, 1.0), "gamma2": (0.25, 16.0), "last_lambda2": (0.1,
 
 @dataclass(frozen=True, kw_only=True)
 class TuningResult:
-    """What the search found.
+    """The best settings of a search, and their accuracy.
 
     Parameters
     ----------

@@ -20,8 +20,8 @@ class BDCSPN(TaskwiseMethod):
 
     Liu, Song and Qin, "Prototype Rectification for Few-Shot Learning", ECCV 2020.
 
-    Queries are shifted so that their mean meets the support's (the cross-class bias), then join the class of their
-    nearest prototype with a weight that grows with the cosine (the intra-class bias). The queries classified are the
+    Queries are shifted so that their mean equals the support's (the cross-class bias). Each then joins the class of its
+    nearest prototype, with a weight that grows with the cosine (the intra-class bias). The queries classified are the
     unshifted ones.
 
     Defaults and steps follow EasyFSL, whose features must come centred and scaled; here that is part of the method. The

@@ -25,8 +25,8 @@ class ILPC(TaskwiseMethod):
     ICCV 2021.
 
     Features go through a signed power transform, unit length, the task's mean subtracted, unit length. Each round
-    spreads the labels known so far over a neighbour graph, scales them to equal class counts, trains a linear
-    classifier on them, and keeps in each class the queries with the smallest loss. A query's scores are its balanced
+    spreads the labels known so far over a neighbour graph and scales them to equal class counts. It trains a linear
+    classifier on them and keeps in each class the queries with the smallest loss. A query's scores are its balanced
     labels in the round that kept it. Settings are those the authors publish for a wide ResNet, one shot.
 
     Differs from the authors' code: labels are propagated exactly, not with 20 steps of conjugate gradients. Negative

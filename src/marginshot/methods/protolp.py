@@ -23,9 +23,9 @@ class ProtoLP(TaskwiseMethod):
     Refinement", CVPR 2023.
 
     Features go through the authors' preparation: power transform, unit length, the task's leading singular directions,
-    the task's mean subtracted, unit length. Each round transports the queries to the prototypes, spreads the support's
-    labels over the graph that joins rows through the prototypes they share, and moves the prototypes towards the mean
-    of both assignments. Defaults follow the authors' script with the paper's graph Laplacian, 50 rounds.
+    the task's mean subtracted, unit length. Each round transports the queries to the prototypes, and spreads the
+    support's labels over the graph that joins rows through shared prototypes. It then moves the prototypes towards the
+    mean of both assignments. Defaults follow the authors' script with the paper's graph Laplacian, 50 rounds.
 
     Differs from the authors' code: Newton's method finds each task's plan to ``tol``, where theirs stops on the worst
     of all tasks. Classes get equal shares of the queries also with unequal shots. The power keeps the sign of negative

@@ -49,7 +49,7 @@ class PlaneTask:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """Where ``normal @ x + offset`` is zero; class 1 lies where it is positive. ``lambda2`` is the query weight."""
+    """The line ``normal @ x + offset = 0``; class 1 is on its positive side. ``lambda2`` is the query weight."""
 
     normal: NDArray[np.float64]
     offset: float

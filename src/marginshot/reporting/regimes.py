@@ -59,7 +59,7 @@ class Standing:
 
 
 def find_standings(table: RegimeTable, of: str) -> list[Standing]:
-    """Where the method ``of`` stands, for every cell that has it and another one."""
+    """The standing of the method ``of`` in every cell that has it and another one."""
     standings = []
     for result in table.results:
         own = result.score(of)

@@ -97,7 +97,7 @@ def _assign(gram: Matrix, members: Matrix, n_support: int, pull: Vector) -> floa
 
 @leaf
 def _class_pull(members: Matrix, n_support: int, complexity: float, pull: Vector) -> None:
-    """What each class's share of the queries adds to its logits."""
+    """Term that each class's share of the queries adds to its logits."""
     n_query = members.shape[0] - n_support
     for c in range(members.shape[1]):
         total = 0.0

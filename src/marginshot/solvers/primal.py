@@ -1,8 +1,8 @@
 """The λ2 sequence in the primal, for one big task: the unknowns are the planes w in R^D, one column per class.
 
 The solver is `lbfgs.minimise` with the same stages, line search and stopping rule as on a kernel matrix. Here a point
-is its own dual and carries no scores: the loss is a function of the planes, and a pass over the rows gives its value
-and its gradient at once, so that nothing of the size of the rows is kept between passes.
+is its own dual and carries no scores. The loss is a function of the planes, and one pass over the rows gives its value
+and gradient. Nothing of the size of the rows is kept between passes.
 """
 
 from __future__ import annotations

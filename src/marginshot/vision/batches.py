@@ -11,8 +11,8 @@ from torch.utils.data import Sampler
 class EpochBatches(Sampler):
     """Batches of one epoch, the share of one process.
 
-    The order of an epoch depends on seed and epoch only, and every process takes an equal share of every batch, so
-    the number of processes changes nothing and a run can go on from any step. An incomplete batch at the end of an
+    The order of an epoch depends on seed and epoch only, and every process takes an equal share of every batch. So the
+    number of processes changes nothing, and a run can continue from any step. An incomplete batch at the end of an
     epoch is left out.
 
     Parameters

@@ -33,7 +33,7 @@ class TrainingData:
 
 @dataclass(kw_only=True)
 class Progress:
-    """How far a run is.
+    """Progress of a run.
 
     Parameters
     ----------

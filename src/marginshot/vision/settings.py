@@ -121,7 +121,7 @@ class TrainSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Hardware:
-    """What a run uses; nothing here changes its result beyond rounding.
+    """Devices and processes of a run; they change its result by rounding only.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How good the features are while they are being trained."""
+"""Quality of the features during training: few-shot accuracy on the validation classes."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class _Scalar:
 
 
 class _Encode:
-    """How Python 3 writes bytes in the protocols that Python 2 can read."""
+    """Stand-in for the encoder by which Python 3 writes bytes in protocols that Python 2 can read."""
 
     __slots__ = ()
 

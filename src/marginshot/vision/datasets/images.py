@@ -21,7 +21,7 @@ class CorruptImageError(ValueError):
 
 
 class ImageSource(Protocol):
-    """Where the pictures are: files, arrays, or encoded bytes."""
+    """A source of pictures: files, arrays, or encoded bytes."""
 
     def read(self, index: int) -> Image.Image:
         """Picture ``index`` in RGB; raises CorruptImageError."""
