@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot.classifier.estimator import TransductiveMaxMarginClassifier
+from marginshot.labelling.collection import NONE
 from marginshot.labelling.names import Names, with_names
 from marginshot.labelling.rejection import Rejection, fit_rejection
 from marginshot.labelling.sketch import EmbeddingView
-from marginshot.labelling.state import NONE
 from marginshot.labelling.suggestions import suggest_rows
 from marginshot.model.neighbour_search import INSTALL, search_is_fast
 from marginshot.model.transforms import differ_in_length

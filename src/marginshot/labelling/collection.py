@@ -15,6 +15,9 @@ from marginshot._lib.names import is_plain
 
 _LONGEST_NAME = 1_000
 
+#: In place of the number of a class: not known, and said to be none of the classes.
+UNKNOWN, NONE = -1, -2
+
 Kind = Literal["picture", "text", "embedding"]
 
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marginshot.labelling.collection import NONE, UNKNOWN
 from marginshot.labelling.embed import printable
-from marginshot.labelling.state import NONE, UNKNOWN
 from marginshot.studio.worker import Answered, encoding_of
 
 if TYPE_CHECKING:
     from marginshot.labelling import Session
-    from marginshot.labelling.state import State
+    from marginshot.session.state import State
 
 UNANSWERED = 0xFFFF
 

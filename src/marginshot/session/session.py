@@ -11,28 +11,28 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from marginshot.labelling import acts, audits
-from marginshot.labelling.checks import Checks
-from marginshot.labelling.collection import Collection
+from marginshot.labelling.collection import UNKNOWN, Collection
 from marginshot.labelling.embed import Progress as OnProgress
 from marginshot.labelling.embed import printable, silent
 from marginshot.labelling.embedding_map import embedding_map
 from marginshot.labelling.encoders import ItemEncoder, make_encoder
-from marginshot.labelling.encoding import Encoding, Progress
-from marginshot.labelling.events import EventLog, default_folder, log_path
 from marginshot.labelling.folders import as_paths
 from marginshot.labelling.groups import Group, find_groups
-from marginshot.labelling.journal import Items, Journal
 from marginshot.labelling.labelling import Labelling, PathLike
-from marginshot.labelling.opening import open_collection
-from marginshot.labelling.session_answers import SessionAnswers, examples_of
-from marginshot.labelling.solving import Solved, Solver
 from marginshot.labelling.sources import Source
-from marginshot.labelling.state import UNKNOWN, State
 from marginshot.labelling.store import open_store
 from marginshot.labelling.suggestions import suggest_rows
 from marginshot.labelling.tables import embedding_rows, stack_embeddings
 from marginshot.labelling.worklist import Estimate, Worklist, expected_accuracy, worklist
+from marginshot.session import acts, audits
+from marginshot.session.answers import SessionAnswers, examples_of
+from marginshot.session.checks import Checks
+from marginshot.session.encoding import Encoding, Progress
+from marginshot.session.events import EventLog, default_folder, log_path
+from marginshot.session.journal import Items, Journal
+from marginshot.session.opening import open_collection
+from marginshot.session.solving import Solved, Solver
+from marginshot.session.state import State
 
 Rows = NDArray[np.int64]
 

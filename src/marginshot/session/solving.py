@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 
 from marginshot.classifier.refit import Refitter
 from marginshot.labelling.classify import LabelSettings, label_rows, make_classifier
-from marginshot.labelling.collection import Collection
+from marginshot.labelling.collection import NONE, UNKNOWN, Collection
 from marginshot.labelling.encoders import ItemEncoder
 from marginshot.labelling.labelling import Labelling
 from marginshot.labelling.model import LabelModel
 from marginshot.labelling.names import Names, embed_names
 from marginshot.labelling.rejection import fit_rejection
 from marginshot.labelling.requests import Request
-from marginshot.labelling.session_answers import SessionAnswers, examples_of, make_answers
 from marginshot.labelling.sketch import EmbeddingView
 from marginshot.labelling.sources import Source
-from marginshot.labelling.state import NONE, UNKNOWN, Class, State
 from marginshot.labelling.store import Store
+from marginshot.session.answers import SessionAnswers, examples_of, make_answers
+from marginshot.session.state import Class, State
 
 Rows = NDArray[np.int64]
 Embeddings = NDArray[np.float32]

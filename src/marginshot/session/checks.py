@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginshot.labelling.session_answers import SessionAnswers
-from marginshot.labelling.state import State
 from marginshot.labelling.worklist import Correction, Evidence, fit_correction
+from marginshot.session.answers import SessionAnswers
+from marginshot.session.state import State
 
 
 class Checks:

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-UNKNOWN = -1
-NONE = -2
+from marginshot.labelling.collection import NONE, UNKNOWN
 
 Codes = NDArray[np.int32]
 Slots = NDArray[np.int64]

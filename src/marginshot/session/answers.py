@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.labelling.state import NONE, UNKNOWN, State
+from marginshot.labelling.collection import NONE, UNKNOWN
+from marginshot.session.state import State
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]

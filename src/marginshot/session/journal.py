@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.labelling import acts
-from marginshot.labelling.collection import Collection, Kind
-from marginshot.labelling.events import EventLog
-from marginshot.labelling.opening import KeyTable, item_keys
-from marginshot.labelling.state import UNKNOWN, Change, Event, State, apply
+from marginshot.labelling.collection import UNKNOWN, Collection, Kind
+from marginshot.session import acts
+from marginshot.session.events import EventLog
+from marginshot.session.opening import KeyTable, item_keys
+from marginshot.session.state import Change, Event, State, apply
 
 #: Row numbers or names of items.
 Items = Sequence[int | str] | NDArray[np.integer]

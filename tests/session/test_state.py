@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marginshot.labelling import acts
-from marginshot.labelling.opening import KeyTable
-from marginshot.labelling.state import Event, State, apply
+from marginshot.session import acts
+from marginshot.session.opening import KeyTable
+from marginshot.session.state import Event, State, apply
 
 KEYS = tuple("abcdef")
 NAMES = ("ant", "bee", "cat", "δelta")
