@@ -54,7 +54,7 @@ def command(
         float | None, typer.Option("--dirichlet", help="Unbalanced queries: class shares from this Dirichlet.")
     ] = None,
     present: Annotated[
-        int | None, typer.Option("--present", help="Only so many of the classes occur among the queries.")
+        int | None, typer.Option("--present", help="Number of classes that occur among the queries.")
     ] = None,
     base: Annotated[
         str | None, typer.Option("--base", help="Features of base classes: whiten by their scatter within classes.")

@@ -54,7 +54,7 @@ def command(
         bool, typer.Option("--skip-corrupt", help="Leave out pictures that cannot be read, and count them.")
     ] = False,
     subset: Annotated[bool, typer.Option("--subset", help="Accept an incomplete dataset, for a trial.")] = False,
-    seed: Annotated[int, typer.Option("--seed", help="Of the glyphs, and of a folder's drawn splits.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the glyphs, and of a folder's splits.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing feature file.")] = False,
 ) -> None:
     """Extract features; an interrupted extraction goes on when the command is repeated.

@@ -29,7 +29,7 @@ def command(
     kind: Annotated[
         Kind, typer.Option("--kind", help="The paper's Figure 1, or the line along the λ2 sequence.")
     ] = Kind.FIGURE1,
-    seed: Annotated[int, typer.Option("--seed", help="Of the points drawn.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the points.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace a file somebody else made.")] = False,
 ) -> None:
     """Draw a 2-way 1-shot task in the plane: the maximum-margin line, and the line after the queries moved it.

@@ -50,8 +50,8 @@ REMEMBERED = (
 
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, mps.")]
 Copy = Annotated[bool, typer.Option("--copy", help="Copy pictures into class folders in the output.")]
-Move = Annotated[bool, typer.Option("--move", help="Move them there.")]
-Link = Annotated[bool, typer.Option("--link", help="Put symbolic links there.")]
+Move = Annotated[bool, typer.Option("--move", help="Move pictures into class folders in the output.")]
+Link = Annotated[bool, typer.Option("--link", help="Link pictures into class folders in the output.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the classes and what would be done; write nothing.")]
 Exports = Annotated[list[ExportFormat] | None, typer.Option("--export", help="Also write for this tool; repeatable.")]
 Gallery = Annotated[bool, typer.Option("--gallery/--no-gallery", help="A page to look through the labels.")]

@@ -24,10 +24,12 @@ def command(
     table: Annotated[int | None, typer.Option("--table", help="1, 2 or 3; all by default.")] = None,
     dataset: Annotated[
         str | None,
-        typer.Option("--dataset", help="Of the results: miniImageNet, tieredImageNet, CUB or 'miniImageNet -> CUB'."),
+        typer.Option(
+            "--dataset", help="Dataset of the results: miniImageNet, tieredImageNet, CUB, 'miniImageNet -> CUB'."
+        ),
     ] = None,
     network: Annotated[
-        str | None, typer.Option("--network", help="Of the results: ResNet-18, WRN or DenseNet.")
+        str | None, typer.Option("--network", help="Network of the results: ResNet-18, WRN or DenseNet.")
     ] = None,
     form: Annotated[Format, typer.Option("--format", help="How the tables are printed.")] = Format.TABLE,
 ) -> None:

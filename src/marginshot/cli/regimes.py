@@ -42,7 +42,7 @@ def command(
     interval: Annotated[
         float, typer.Option("--interval", help="Tasks are added until every 95 % interval is at most ± this, points.")
     ] = 1.0,
-    max_tasks: Annotated[int, typer.Option("--max-tasks", help="But at most so many per cell.")] = 2000,
+    max_tasks: Annotated[int, typer.Option("--max-tasks", help="Most tasks per cell.")] = 2000,
     budget: Annotated[
         float, typer.Option("--budget", help="Seconds of a core for a method and cell; slower ones are left out of it.")
     ] = 120.0,

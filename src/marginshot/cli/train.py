@@ -32,21 +32,23 @@ def command(
     epochs: Annotated[int | None, typer.Option("--epochs", help="Passes over the base classes (default 90).")] = None,
     batch_size: Annotated[
         int | None,
-        typer.Option("--batch-size", help="Over all devices together (default: the paper's for the backbone)."),
+        typer.Option("--batch-size", help="Pictures per step, over all devices (default: the paper's)."),
     ] = None,
     image_size: Annotated[int | None, typer.Option("--image-size", help="Side of the pictures (default 84).")] = None,
-    learning_rate: Annotated[float | None, typer.Option("--learning-rate", help="At the start (default 0.1).")] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option("--learning-rate", help="First learning rate (default 0.1).")
+    ] = None,
     learning_rate_step: Annotated[
         int | None, typer.Option("--learning-rate-step", help="Epochs until it is multiplied by 0.1 (default 30).")
     ] = None,
     momentum: Annotated[
-        float | None, typer.Option("--momentum", help="Of gradient descent; 0 for none (default 0.9).")
+        float | None, typer.Option("--momentum", help="Momentum of SGD; 0 for none (default 0.9).")
     ] = None,
     nesterov: Annotated[
         bool | None, typer.Option("--nesterov/--no-nesterov", help="Momentum by Nesterov's rule (default yes).")
     ] = None,
     weight_decay: Annotated[
-        float | None, typer.Option("--weight-decay", help="Of gradient descent (default 0.0001).")
+        float | None, typer.Option("--weight-decay", help="Weight decay of SGD (default 0.0001).")
     ] = None,
     label_smoothing: Annotated[
         float | None,
@@ -66,7 +68,9 @@ def command(
     validation_queries: Annotated[
         int | None, typer.Option("--validation-queries", help="Queries per class in these tasks (default 15).")
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Of weights, order and augmentation (default 0).")] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Seed of weights, order, augmentation (default 0).")
+    ] = None,
     subset: Annotated[bool, typer.Option("--subset", help="Accept an incomplete dataset, for a trial.")] = False,
     skip_corrupt: Annotated[
         bool, typer.Option("--skip-corrupt", help="Leave out pictures that cannot be read, and count them.")

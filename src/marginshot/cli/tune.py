@@ -35,7 +35,7 @@ def command(
     ],
     query: Annotated[int, typer.Option("--query", help="Queries per class.")] = 15,
     tasks: Annotated[int, typer.Option("--tasks", help="Tasks per trial and block.")] = 500,
-    seed: Annotated[int, typer.Option("--seed", help="Of the tasks and of the search.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the tasks and of the search.")] = 0,
     dirichlet: Annotated[
         float | None, typer.Option("--dirichlet", help="Unbalanced queries: class shares from this Dirichlet.")
     ] = None,

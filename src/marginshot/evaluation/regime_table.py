@@ -105,7 +105,7 @@ class RegimeTable:
     complete : bool
         Whether the last run over the table came to its end.
     version, created, machine
-        Of marginshot, in UTC, and the computer with its library versions.
+        Version of marginshot, time in UTC, and the computer with its library versions.
     """
 
     arguments: Mapping[str, Any]

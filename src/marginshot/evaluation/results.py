@@ -149,7 +149,7 @@ class Evaluation:
     complete : bool
         False where the run was interrupted and some tasks are missing.
     version, created, machine
-        Of marginshot, in UTC, and the computer with its library versions.
+        Version of marginshot, time in UTC, and the computer with its library versions.
     """
 
     arguments: Mapping[str, Any]

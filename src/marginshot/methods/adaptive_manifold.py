@@ -54,7 +54,7 @@ class AdaptiveManifold(TaskwiseMethod):
     power : float, default=0.5
         Exponent of the power transform.
     learning_rate : float, default=1e-3
-        Of Adam.
+        Learning rate of Adam.
     max_iter : int, default=100
         Steps of Adam; 0 spreads labels from the support's means.
     """

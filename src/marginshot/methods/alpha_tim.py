@@ -38,7 +38,7 @@ class AlphaTIM(TaskwiseMethod):
     conditional_weight : float, default=1.0
         Weight of the queries' own entropies.
     learning_rate : float, default=1e-3
-        Of Adam.
+        Learning rate of Adam.
     max_iter : int, default=100
         Steps of Adam.
     centre : {"task", "support", "none"} or array-like of shape (D,), default="none"

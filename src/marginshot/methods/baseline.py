@@ -36,7 +36,7 @@ class Baseline(TaskwiseMethod):
     weight_decay : float, default=0.001
         The authors' value.
     max_iter : int, default=1000
-        Of the logistic regression, which warns when it is reached.
+        Most iterations of the logistic regression, which warns when it reaches them.
     centre : {"task", "support", "none"} or array-like of shape (D,), default="task"
         What is subtracted from every row before it is scaled to unit length.
     """
@@ -90,7 +90,7 @@ class BaselinePlusPlus(TaskwiseMethod):
     temperature : float, default=1.0
         Factor on the cosines.
     learning_rate : float, default=1e-4
-        Of Adam.
+        Learning rate of Adam.
     max_iter : int, default=200
         Steps of Adam.
     centre : {"task", "support", "none"} or array-like of shape (D,), default="task"

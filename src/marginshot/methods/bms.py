@@ -45,9 +45,9 @@ class BMS(TaskwiseMethod):
     n_steps : int, default=0
         Gradient steps on the weights in each round (e in the paper, which has 0, 20 and 40).
     learning_rate : float, default=0.1
-        Of these steps.
+        Length of these steps.
     momentum : float, default=0.8
-        Of these steps.
+        Momentum of these steps.
     """
 
     name: ClassVar[str] = "bms"

@@ -82,7 +82,7 @@ def balanced_affinities(rows: NDArray[Any], regularization: float, n_iter: int) 
     Parameters
     ----------
     rows : ndarray of shape (T, M, D)
-        Of unit length, or zero.
+        Rows of unit length, or zero.
     regularization : float
     n_iter : int
 

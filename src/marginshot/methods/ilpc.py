@@ -49,11 +49,11 @@ class ILPC(TaskwiseMethod):
     n_steps : int, default=1000
         Steps of the classifier.
     learning_rate : float, default=0.1
-        Of the classifier.
+        Learning rate of the classifier.
     momentum : float, default=0.9
-        Of the classifier.
+        Momentum of the classifier.
     weight_decay : float, default=5e-4
-        Of the classifier.
+        Weight decay of the classifier.
     """
 
     name: ClassVar[str] = "ilpc"

@@ -29,7 +29,7 @@ class SVMHead(TaskwiseMethod):
     C : float, default=0.1
         Weight of the margin violations; the authors' value.
     max_iter : int, default=10000
-        Of LinearSVC, which warns when it is reached.
+        Most iterations of LinearSVC, which warns when it reaches them.
     centre : {"task", "support", "none"} or array-like of shape (D,), default="task"
         What is subtracted from every row before it is scaled to unit length.
     """

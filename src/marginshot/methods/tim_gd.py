@@ -40,7 +40,7 @@ class TIMGD(TaskwiseMethod):
     conditional_weight : float, default=0.1
         Weight of the queries' own entropies (α in the paper).
     learning_rate : float, default=1e-3
-        Of Adam.
+        Learning rate of Adam.
     max_iter : int, default=50
         Steps of Adam.
     centre : {"task", "support", "none"} or array-like of shape (D,), default="none"

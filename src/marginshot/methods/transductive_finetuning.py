@@ -33,7 +33,7 @@ class TransductiveFinetuning(TaskwiseMethod):
     entropy_weight : float, default=1.0
         Weight of the queries' entropies; 0 leaves the queries out of the training.
     learning_rate : float, default=1e-3
-        Of Adam.
+        Learning rate of Adam.
     max_iter : int, default=25
         Steps of Adam.
     centre : {"task", "support", "none"} or array-like of shape (D,), default="task"

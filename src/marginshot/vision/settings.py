@@ -38,7 +38,7 @@ class TrainSettings:
     learning_rate_step : int, default=30
         Epochs after which it is multiplied by 0.1, again and again.
     momentum, weight_decay : float
-        Of stochastic gradient descent.
+        Momentum and weight decay of stochastic gradient descent.
     nesterov : bool, default=True
         Momentum by Nesterov's rule; has no effect without momentum.
     label_smoothing : float, default=0.1
