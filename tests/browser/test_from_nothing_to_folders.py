@@ -1,7 +1,5 @@
 """From a folder of pictures and no class to class folders, by mouse and by keyboard alone."""
 
-import csv
-
 import pytest
 from playwright.sync_api import expect
 
@@ -85,13 +83,13 @@ def test_by_keyboard_alone(studio, page, own_digits, tmp_path):
         tab_to(tab, "Take away")
         tab.press("Enter")
         expect(tab.get_by_role("dialog")).to_be_visible()
+        tab_to(tab, "What")
+        tab.type("Class")  # a list goes to the entry that begins so
         tab_to(tab, "Where")
         tab.press("Control+a")
-        tab.type(str(tmp_path / "labels.csv"))
+        tab.type(str(tmp_path / "sorted"))
         tab.press("Enter")
         expect(tab.locator(".outcome .done")).to_be_visible()
         tab.press("Escape")
         expect(tab.get_by_role("dialog")).to_be_hidden()
-    with (tmp_path / "labels.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == len(truth)
+    assert right_share(tmp_path / "sorted", truth) > 0.9
