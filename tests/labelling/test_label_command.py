@@ -54,7 +54,7 @@ def test_json_summary(workplace, run):
 def test_what_to_check_is_said_and_marked(workplace, run):
     rng = np.random.default_rng(0)
     y = np.arange(90) % 3
-    X = rng.normal(size=(3, 8))[y] + 1.2 * rng.normal(size=(90, 8))
+    X = rng.normal(size=(3, 8))[y] + 2.0 * rng.normal(size=(90, 8))
     labels = np.where(np.arange(90) < 12, np.array(["ash", "oak", "yew"])[y], "")
     np.savez(workplace / "trees.npz", X=X, y=labels)
     arguments = ("label", "trees.npz", "--out", "done.csv", "--no-gallery")
