@@ -105,7 +105,7 @@ def _composed(name: str) -> str:
 
 
 def _as_read(name: str) -> str:
-    """The same for all names that a reader takes for one."""
+    """A form of the name that is equal for names which a reader takes for one: spaces, case and accents."""
     return " ".join(_composed(_composed(name).casefold()).split())
 
 

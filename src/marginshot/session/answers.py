@@ -1,4 +1,4 @@
-"""What a session answers for every item, after a state: the classifier's word where nobody has spoken."""
+"""Answers of a session for every item: given labels, and the answers of the classifier for all others."""
 
 from __future__ import annotations
 

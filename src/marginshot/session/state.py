@@ -1,4 +1,4 @@
-"""What a labelling session has been told so far: a pure function of its events, undo and redo among them.
+"""State of a labelling session: a pure function of its events, undo and redo among them.
 
 Items are counted by slots: 0 … n_items − 1 are the rows of the source, larger ones belong to items that were labelled
 before and are no longer there.
