@@ -11,7 +11,7 @@ from sklearn.semi_supervised import LabelSpreading
 from marginshot import TransductiveMaxMarginClassifier, solve_tasks
 from marginshot.batch.task import find_nearest, spread
 from marginshot.classifier.settings import PRESETS
-from marginshot.model.graph import DAMPING, DOUBT, Spread, measure_edges
+from marginshot.model.graph import DAMPING, DOUBT, Spread, even_masses, measure_edges
 from marginshot.model.neighbours import NeighbourSmoothing
 from tasks_for_tests import from_bank
 
@@ -224,3 +224,12 @@ def test_changed_labels_spread_as_if_from_nothing():
     assert_allclose(first.changed(again.known, np.arange(4)).reached, again.reached, atol=1e-8)
     swapped = first.changed(again.known[:, [2, 0, 1, 3]], np.array([2, 0, 1, -1]))
     assert_allclose(swapped.reached, again.reached[:, [2, 0, 1, 3]], atol=1e-8)
+
+
+def test_a_class_with_more_labels_spreads_no_more():
+    reached = np.array([[4.0, 1.0], [2.0, 2.0]])
+    even_masses(reached, np.array([4.0, 1.0]))
+    assert_allclose(reached, [[2.5, 2.5], [1.25, 5.0]])
+    even = np.array([[3.0, 1.0]])
+    even_masses(even, np.array([5.0, 5.0]))
+    assert even.tolist() == [[3.0, 1.0]]

@@ -41,7 +41,7 @@ _compile(platt, "fit_platt", "fit_logistic", "penalised_sums")
 _compile(shares, "evidence_of_counts", "enough_queries", "may_be_sparse", "shrink_shares")
 _compile(trust)
 _compile(neighbours, "average_gram", "smooth_gram")
-_compile(graph, "measure_edges", "trust_by_labels", "graph_logits")
+_compile(graph, "measure_edges", "trust_by_labels", "even_masses", "graph_logits")
 
 
 @entry_point
@@ -166,7 +166,18 @@ def spread_labels(inner: Gram, nearest: Indices, labels: Indices, logits: Array,
         alone = _solve(_system(nearest[task], squares, width), known, checked, reached)
         if len(checked):
             weight *= _trust(gram, known, checked, alone, n_classes)
+        graph.even_masses(reached, _count_labels(known, n_classes))
         logits[task], weights[task] = graph.graph_logits(reached, weight, LEAST_REACHED), weight
+
+
+@leaf
+def _count_labels(labels: Indices, n_classes: int) -> Array:
+    """Labelled rows of each class, (N,), from the ``labels`` (n,), −1 for rows without direction."""
+    counts = np.zeros(n_classes)
+    for label in labels:
+        if label >= 0:
+            counts[label] += 1.0
+    return counts
 
 
 @leaf

