@@ -11,6 +11,7 @@ from marginshot import PRESETS, solve_tasks
 from marginshot.batch.task import fit_mixtures
 from marginshot.model import mixture as model
 from marginshot.model.grams import measure
+from marginshot.model.trust import trust_by_lead, weight_of_checks
 
 
 def clusters(counts, *, shots=1, spread=0.15, seed=0, dimensions=20):
@@ -273,3 +274,10 @@ def test_a_row_that_counts_twice_is_a_row_twice():
     )
     # Not equal: the doubled row also counts twice for the task's mean and variance.
     assert_allclose(weighted.logits[:, 4:], doubled.logits[:, 5:], rtol=0.2, atol=0.5)
+
+
+def test_few_corrected_rows_do_not_silence_the_mixture():
+    """Rows that somebody corrected are errors of the mixture, and say little of classes that have none."""
+    assert weight_of_checks(15, 15) == 1.0
+    assert trust_by_lead(-10, 14, weight_of_checks(4, 15)) > 0.6
+    assert trust_by_lead(-10, 14) == 0.0

@@ -62,7 +62,7 @@ from marginshot.model.shares import (
     shrink_shares,
 )
 from marginshot.model.temperature import temperature_by_labels
-from marginshot.model.trust import trust_by_lead
+from marginshot.model.trust import trust_by_lead, weight_of_checks
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -131,6 +131,8 @@ class Support(NamedTuple):
         Weight of each labelled row in its class, 0 elsewhere.
     several : ndarray of shape (N, n)
         1 where a row is one of several of its class, else 0.
+    weight : float
+        What such a row, left out, says of all classes.
     away, left_out : ndarray of shape (N, n)
         Squared distance of each labelled row to each class mean, as it is, and with the row left out of its own.
     counts : ndarray of shape (N,)
@@ -142,6 +144,7 @@ class Support(NamedTuple):
     labels: Labels
     members: Array
     several: Array
+    weight: float
     away: Array
     left_out: Array
     counts: Array
@@ -264,7 +267,8 @@ def look_at_support(gram: NDArray[np.floating], labels: Labels, weights: Array, 
     to_queries = sum_rows(products[:, n:])
     for c in range(n_classes):
         to_queries[c] = lengths[c] - 2.0 * to_queries[c] / max(n_rows - n, 1)
-    return Support(labels, members, several, away, leave_out(away, left_out, counts), counts, to_queries)
+    weight = weight_of_checks(float((rows_of > 1.0).sum()), n_classes)
+    return Support(labels, members, several, weight, away, leave_out(away, left_out, counts), counts, to_queries)
 
 
 def all_in_one_class(support: Support, n_query: int) -> Array:
@@ -314,6 +318,7 @@ def alternate(
     log_factors, intercept = np.log(factors), np.empty(n_classes)
     for c in range(n_classes):
         intercept[c] = log_factors[c] - beta * centres.lengths[c]
+    counted = support.weight * support.several.sum(axis=0)
     return Mixture(
         2.0 * beta * centres.coef,
         intercept,
@@ -321,7 +326,7 @@ def alternate(
         sum_rows(responsibilities) / n_query if n_query else np.full(n_classes, 1.0 / n_classes),
         within,
         trust_by_labels(of_support, support),
-        temperature_by_labels(-beta * of_support, support.labels, support.several.sum(axis=0), len(gram)),
+        temperature_by_labels(-beta * of_support, support.labels, counted, len(gram)),
         evidence,
         are_clustered(left_out, geometry, support),
     )
@@ -369,7 +374,7 @@ def trust_by_labels(left_out: Array, support: Support) -> float:
     ``left_out`` (N, n) are squared distances of the labelled rows to the centres.
     """
     lead = count_placed(left_out, support) - count_placed(support.left_out, support)
-    return trust_by_lead(lead, support.several.sum())
+    return trust_by_lead(lead, support.several.sum(), support.weight)
 
 
 def count_placed(distances: Array, support: Support) -> float:

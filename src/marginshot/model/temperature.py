@@ -37,7 +37,7 @@ def temperature_by_labels(logits: Array, labels: NDArray[np.int64], counted: Arr
         Of the labelled rows, each left out of its own centre.
     labels : ndarray of int of shape (n,)
     counted : ndarray of shape (n,)
-        1 for rows that are one of several of their class, else 0.
+        What the rows count for: those that are one of several of their class; 0 for others.
     n_rows : int
         Of the task, labelled and not.
 

@@ -2,6 +2,9 @@
 
 Each labelled row of a class that has others is left out, and its class is found by the expert and by the nearest class
 mean. An expert that finds fewer of them than the means do sees something else than the classes.
+
+Labelled rows speak for all classes where most classes have several. Where few have, these are often rows that the
+mixture got wrong and somebody corrected, and they say little of the others.
 """
 
 from __future__ import annotations
@@ -11,12 +14,24 @@ from __future__ import annotations
 MISPLACED, MISPLACED_SHARE = 2.0, 0.1
 
 
-def trust_by_lead(lead: float, checked: float) -> float:
+def trust_by_lead(lead: float, checked: float, weight: float = 1.0) -> float:
     """Trust in an expert that finds ``lead`` more of ``checked`` rows than the class means: 1 from 0 up, down to 0.
+
+    Each row counts for ``weight``, as from `weight_of_checks`.
 
     Examples
     --------
     >>> trust_by_lead(3, 50), round(trust_by_lead(-3, 50), 2), trust_by_lead(-10, 50)
     (1.0, 0.57, 0.0)
     """
-    return min(max(1.0 + lead / (MISPLACED + MISPLACED_SHARE * checked), 0.0), 1.0)
+    return min(max(1.0 + weight * lead / (MISPLACED + MISPLACED_SHARE * weight * checked), 0.0), 1.0)
+
+
+def weight_of_checks(n_several: float, n_classes: int) -> float:
+    """What a labelled row, left out, says of all ``n_classes``, where ``n_several`` of them have several labels.
+
+    The square of their share, 1 where all have. On CLINC150, 15 classes known by their names: without it ten corrected
+    answers silence the mixture, and the others fall by up to 4 points. The graph, whose trust is not so easily lost, is
+    better without: 0.5 points.
+    """
+    return (n_several / n_classes) ** 2
