@@ -97,6 +97,11 @@ def test_acts_on_answers(session, clusters):
     assert (session.state.given >= 0).sum() >= n_sure
     # What was accepted in bulk is no example, so it is no surer than before.
     assert session.answers.confidence.mean() < 1
+    labelling = session.labelling()
+    accepted = np.flatnonzero((session.state.given >= 0) & ~session.state.checked)
+    assert {labelling.reviews[row] for row in accepted} <= {"accepted", "check"}
+    assert max(labelling.probabilities[row] for row in accepted) < 1
+    assert [labelling.labels[row] for row in accepted] == [session.answers.labels[row] for row in accepted]
     session.undo()
     assert session.state.given[4] == clusters[1][4]
     with pytest.raises(ValueError, match="lies between 0 and 1; got 95"):
@@ -187,6 +192,12 @@ def test_texts_are_answered_from_the_names_of_classes_alone(tmp_path):
         session.rename("train", "travel")
         session.add_class("c17")
         assert session.answers.classes == ("travel", "cake")
+
+
+def test_the_first_label_of_a_class_is_no_error_of_the_answers(session, clusters):
+    session.label([10, 11], "a new class")
+    session.label([12], "b")
+    assert session._checks.correction()(np.array([0.9]))[0] > 0.85
 
 
 def test_checked_answers_correct_what_is_promised(session, clusters):

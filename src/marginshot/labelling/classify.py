@@ -87,6 +87,8 @@ class Answers:
         Rows that somebody said to be none of the classes; they never have a label.
     named : tuple of str
         Classes known by their names alone.
+    accepted : ndarray of int64 of shape (n_rows,), optional
+        Index of a label that somebody accepted without looking at the row, -1 where there is none.
     """
 
     classes: tuple[str, ...]
@@ -96,11 +98,18 @@ class Answers:
     suggested: tuple[int, ...] = ()
     none: NDArray[np.bool_] | None = None
     named: tuple[str, ...] = ()
+    accepted: NDArray[np.int64] | None = None
 
     @cached_property
     def best(self) -> NDArray[np.int64]:
-        """Index of the most probable class of each row, (n_rows,)."""
-        return self.probabilities.argmax(axis=1)
+        """Index of the class that was accepted for each row, else of the most probable one, (n_rows,)."""
+        most_probable = self.probabilities.argmax(axis=1)
+        return most_probable if self.accepted is None else np.where(self.accepted >= 0, self.accepted, most_probable)
+
+    @cached_property
+    def confidence(self) -> Array:
+        """Probability of the class `best` of each row, (n_rows,)."""
+        return np.take_along_axis(self.probabilities, self.best[:, None], axis=1)[:, 0]
 
     @cached_property
     def runner_up(self) -> NDArray[np.int64]:

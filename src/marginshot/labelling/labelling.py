@@ -29,6 +29,7 @@ PathLike = str | os.PathLike[str]
 COLUMNS = ("item", "label", "probability", "runner_up", "review")
 
 GIVEN = "example"
+ACCEPTED = "accepted"
 CHECK = "check"
 FOREIGN = "none of the classes"
 
@@ -84,7 +85,7 @@ class Labelling:
     @cached_property
     def probabilities(self) -> tuple[float, ...]:
         """Probability of the label of each item, to four digits."""
-        return tuple(round(float(value), 4) for value in self.answers.probabilities.max(axis=1))
+        return tuple(round(float(value), 4) for value in self.answers.confidence)
 
     @cached_property
     def runners_up(self) -> tuple[str, ...]:
@@ -96,8 +97,13 @@ class Labelling:
 
     @cached_property
     def reviews(self) -> tuple[str, ...]:
-        """Why an item deserves a look: ``none of the classes``, ``check``; ``example`` if its label was given."""
-        marks = np.where(self.to_check, CHECK, "")
+        """Why an item deserves a look: ``none of the classes``, ``check``.
+
+        ``example`` if its label was given, ``accepted`` if it was accepted in bulk, without a look at it.
+        """
+        accepted = self.answers.accepted
+        unseen = "" if accepted is None else np.where(accepted >= 0, ACCEPTED, "")
+        marks = np.where(self.to_check, CHECK, unseen)
         marks = np.where(self.answers.foreign, FOREIGN, marks)
         return tuple(np.where(self.answers.given >= 0, GIVEN, marks).tolist())
 
@@ -156,7 +162,7 @@ class Labelling:
         """Listed rows with a label, (n,), the probability of each label, and which of them need no check."""
         rows = self.rows[[bool(self.labels[row]) for row in self.rows]]
         known = (self.answers.given >= 0) | self.answers.foreign
-        return rows, self.answers.probabilities[rows].max(axis=1), known[rows]
+        return rows, self.answers.confidence[rows], known[rows]
 
     @property
     def n_foreign(self) -> int:

@@ -140,7 +140,7 @@ class Solver:
     ) -> Labelling:
         """The ``readable`` items at ``rows`` (n_ready,), of embeddings ``X``, labelled as `label_rows` labels them.
 
-        What was accepted in bulk keeps its label, and is as good as given.
+        What was accepted in bulk keeps its label, and the probability that it has.
         """
         names, given = self._prepare(state.classes, X).names, examples_of(state, rows)
         named = np.empty(0, dtype=np.int64) if names is None else names.classes
@@ -156,9 +156,8 @@ class Solver:
         answers, classifier, rejection = label_rows(X, rank[said], classes, LabelSettings(), ranked)
         places = {own.id: rank[place] for place, own in enumerate(state.classes)}
         kept = np.array([places.get(code, UNKNOWN) for code in state.given[rows].tolist()], dtype=np.int64)
-        probabilities = answers.probabilities.copy()
-        probabilities[kept >= 0] = np.eye(len(classes))[kept[kept >= 0]]
-        told = replace(answers, given=kept, probabilities=probabilities, foreign=answers.foreign & (kept < 0))
+        accepted = np.where(answers.given >= 0, UNKNOWN, kept)
+        told = replace(answers, accepted=accepted, foreign=answers.foreign & (kept < 0))
         name, identity = ("", "") if self._encoder is None else (self._encoder.name, self._encoder.identity)
         model = LabelModel(classifier, rejection, readable.kind, name, identity)
         request = Request(source, {}, {"command": "session", "encoder": name})
