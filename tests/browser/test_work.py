@@ -149,6 +149,11 @@ def test_the_lasso_selects_on_the_map(studio, page, tmp_path):
         tab.get_by_role("button", name="Show selected").click()
         expect(tab.locator("#map")).to_be_hidden()
         expect(tab.item(0)).to_be_visible()
+        tab.press("/")
+        tab.type("row 17")
+        tab.press("Enter")
+        # What the search does not show is no longer selected: a key would act on it unseen.
+        expect(tab.locator("#selected")).to_have_text(re.compile("^(1?[0-9] selected|Nothing selected)$"))
 
 
 def test_twenty_thousand_items_scroll_and_label(studio, page, tmp_path):

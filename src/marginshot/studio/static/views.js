@@ -45,6 +45,14 @@ const VIEWS = {
 export const TABS = ["classes", "doubt", "next", "worklist", "audit", "changed", "none", "map"];
 export const titleOf = (id) => VIEWS[id].title;
 
+/** A key acts on the selection: what a new view does not show is no longer selected. The map shows everything. */
+function forgetHidden() {
+  const seen = [...state.selection].filter((row) => state.view.place[row] >= 0);
+  if (seen.length === state.selection.size) return;
+  state.selection = new Set(seen);
+  tell("selection");
+}
+
 let asked = 0;
 
 export async function show(id, param) {
@@ -54,6 +62,7 @@ export async function show(id, param) {
     if (mine !== asked) return; // another view was asked for meanwhile
     state.view = { id, param, ...built, place: placesOf(built.order, state.n), moved: 0 };
     if (state.view.place[state.cursor] === undefined || state.view.place[state.cursor] < 0) state.anchor = -1;
+    if (id !== "map") forgetHidden();
     tell("view");
   } catch (error) {
     say(error.message, { error: true });
