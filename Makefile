@@ -8,7 +8,7 @@ comma := ,
 
 .PHONY: demo test lint docs coverage lowest bench crash fuzz lock audit clean
 
-# Five methods on the same 10,000 tasks, then a thousand pictures labelled from three examples a class.
+# Five methods on the same 10,000 tasks, then a thousand pictures labelled from five examples a class.
 demo: $(VENV)/.core
 	$(BIN)/python examples/digits_folder.py demo
 	$(BIN)/marginshot evaluate digits --shot 1 --shot 5 --tasks 5000 \

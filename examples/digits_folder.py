@@ -1,6 +1,6 @@
 """Write scikit-learn's handwritten digits as pictures, with a few examples: python examples/digits_folder.py DIR
 
-DIR/pictures holds 1,000 of them under numbers, DIR/examples three of each in a folder named after its digit.
+DIR/pictures holds 1,000 of them under numbers, DIR/examples five of each in a folder named after its digit.
 """
 
 import sys
@@ -16,8 +16,8 @@ NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight",
 def main(folder: Path) -> None:
     """Write both folders."""
     digits = load_digits()
-    drawn = np.random.default_rng(0).permutation(len(digits.images))[:1030]
-    examples = [row for digit in range(10) for row in drawn[digits.target[drawn] == digit][:3]]
+    drawn = np.random.default_rng(0).permutation(len(digits.images))[:1050]
+    examples = [row for digit in range(10) for row in drawn[digits.target[drawn] == digit][:5]]
     for row in examples:
         save(digits.images[row], folder / "examples" / NAMES[digits.target[row]] / f"{row:04d}.png")
     for row in [row for row in drawn if row not in examples]:
