@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from marginshot.classifier.refit import Refitter
 from marginshot.labelling.classify import make_classifier
-from marginshot.session.session import Session
+from marginshot.labelling.session.session import Session
 
 FEATURES = Path(os.environ.get("MARGINSHOT_DATA", Path(__file__).parents[2] / "shared" / "data")) / "features"
 CASES = {

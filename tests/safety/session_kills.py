@@ -23,11 +23,11 @@ from pathlib import Path
 
 import numpy as np
 
+from marginshot.labelling.session.events import EventLog
+from marginshot.labelling.session.opening import KeyTable, item_keys
+from marginshot.labelling.session.session import Session
+from marginshot.labelling.session.state import State, apply
 from marginshot.labelling.tables import embedding_rows
-from marginshot.session.events import EventLog
-from marginshot.session.opening import KeyTable, item_keys
-from marginshot.session.session import Session
-from marginshot.session.state import State, apply
 
 X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
 NAMES = ("ant", "bee", "cat", "δelta", "=1+1")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from marginshot.labelling.labelling import Labelling
     from marginshot.labelling.model import LabelModel, load_model
     from marginshot.labelling.outputs import Outputs, Written, resume
-    from marginshot.session.session import Session
+    from marginshot.labelling.session.session import Session
 
 __all__ = [
     "LabelModel",
@@ -36,7 +36,7 @@ _HOMES = {
     "OutputExistsError": "marginshot.labelling.errors",
     "Outputs": "marginshot.labelling.outputs",
     "RefusedError": "marginshot.labelling.errors",
-    "Session": "marginshot.session.session",
+    "Session": "marginshot.labelling.session.session",
     "Written": "marginshot.labelling.outputs",
     "label_embeddings": "marginshot.labelling.api",
     "label_images": "marginshot.labelling.api",

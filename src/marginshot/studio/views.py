@@ -16,7 +16,7 @@ from marginshot.studio.worker import Answered, encoding_of
 
 if TYPE_CHECKING:
     from marginshot.labelling import Session
-    from marginshot.session.state import State
+    from marginshot.labelling.session.state import State
 
 UNANSWERED = 0xFFFF
 

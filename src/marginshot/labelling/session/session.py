@@ -19,20 +19,20 @@ from marginshot.labelling.encoders import ItemEncoder, make_encoder
 from marginshot.labelling.folders import as_paths
 from marginshot.labelling.groups import Group, find_groups
 from marginshot.labelling.labelling import Labelling, PathLike
+from marginshot.labelling.session import acts, audits
+from marginshot.labelling.session.answers import SessionAnswers, examples_of
+from marginshot.labelling.session.checks import Checks
+from marginshot.labelling.session.encoding import Encoding, Progress
+from marginshot.labelling.session.events import EventLog, default_folder, log_path
+from marginshot.labelling.session.journal import Items, Journal
+from marginshot.labelling.session.opening import open_collection
+from marginshot.labelling.session.solving import Solved, Solver
+from marginshot.labelling.session.state import State
 from marginshot.labelling.sources import Source
 from marginshot.labelling.store import open_store
 from marginshot.labelling.suggestions import suggest_rows
 from marginshot.labelling.tables import embedding_rows, stack_embeddings
 from marginshot.labelling.worklist import Estimate, Worklist, expected_accuracy, worklist
-from marginshot.session import acts, audits
-from marginshot.session.answers import SessionAnswers, examples_of
-from marginshot.session.checks import Checks
-from marginshot.session.encoding import Encoding, Progress
-from marginshot.session.events import EventLog, default_folder, log_path
-from marginshot.session.journal import Items, Journal
-from marginshot.session.opening import open_collection
-from marginshot.session.solving import Solved, Solver
-from marginshot.session.state import State
 
 Rows = NDArray[np.int64]
 

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot.labelling.collection import UNKNOWN, Collection, Kind
-from marginshot.session import acts
-from marginshot.session.events import EventLog
-from marginshot.session.opening import KeyTable, item_keys
-from marginshot.session.state import Change, Event, State, apply
+from marginshot.labelling.session import acts
+from marginshot.labelling.session.events import EventLog
+from marginshot.labelling.session.opening import KeyTable, item_keys
+from marginshot.labelling.session.state import Change, Event, State, apply
 
 #: Row numbers or names of items.
 Items = Sequence[int | str] | NDArray[np.integer]

@@ -19,7 +19,7 @@ from typing import Any
 
 from marginshot._lib.files import PRIVATE, flush_folder
 from marginshot.labelling.errors import RefusedError
-from marginshot.session.state import Event
+from marginshot.labelling.session.state import Event
 
 FORMAT = 1
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot.labelling.collection import NONE, UNKNOWN
-from marginshot.session.state import State
+from marginshot.labelling.session.state import State
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]

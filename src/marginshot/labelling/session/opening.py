@@ -13,8 +13,8 @@ import numpy as np
 from marginshot.labelling.collection import Collection, check_names
 from marginshot.labelling.errors import Option, RefusedError
 from marginshot.labelling.folders import UNLABELLED_FOLDERS, collect_pictures, collect_unlabelled
+from marginshot.labelling.session.state import Slots
 from marginshot.labelling.sources import Source, collect_rows, open_source
-from marginshot.session.state import Slots
 
 _SHOWN = 60  # characters of a text in its key, for people who look for a missing one
 

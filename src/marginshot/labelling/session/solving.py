@@ -18,11 +18,11 @@ from marginshot.labelling.model import LabelModel
 from marginshot.labelling.names import Names, embed_names
 from marginshot.labelling.rejection import fit_rejection
 from marginshot.labelling.requests import Request
+from marginshot.labelling.session.answers import SessionAnswers, examples_of, make_answers
+from marginshot.labelling.session.state import Class, State
 from marginshot.labelling.sketch import EmbeddingView
 from marginshot.labelling.sources import Source
 from marginshot.labelling.store import Store
-from marginshot.session.answers import SessionAnswers, examples_of, make_answers
-from marginshot.session.state import Class, State
 
 Rows = NDArray[np.int64]
 Embeddings = NDArray[np.float32]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from marginshot.labelling.collection import NONE
+from marginshot.labelling.session.answers import SessionAnswers
+from marginshot.labelling.session.state import State
 from marginshot.labelling.worklist import Correction, Evidence, fit_correction
-from marginshot.session.answers import SessionAnswers
-from marginshot.session.state import State
 
 
 class Checks:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from marginshot.labelling.collection import check_names
-from marginshot.session.events import Act
-from marginshot.session.state import State
+from marginshot.labelling.session.events import Act
+from marginshot.labelling.session.state import State
 
 #: An act that waits for the newest state.
 Saying = Callable[[State], Act]

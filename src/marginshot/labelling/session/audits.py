@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from marginshot.labelling.session.answers import SessionAnswers
+from marginshot.labelling.session.events import Act
+from marginshot.labelling.session.state import Audit, State
 from marginshot.labelling.worklist import Estimate, audit_estimate
-from marginshot.session.answers import SessionAnswers
-from marginshot.session.events import Act
-from marginshot.session.state import Audit, State
 
 
 def open_audit(state: State) -> Audit | None:

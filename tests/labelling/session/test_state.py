@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marginshot.session import acts
-from marginshot.session.opening import KeyTable
-from marginshot.session.state import Event, State, apply
+from marginshot.labelling.session import acts
+from marginshot.labelling.session.opening import KeyTable
+from marginshot.labelling.session.state import Event, State, apply
 
 KEYS = tuple("abcdef")
 NAMES = ("ant", "bee", "cat", "δelta")

@@ -12,9 +12,9 @@ import pytest
 
 from marginshot.labelling import Session, label_embeddings
 from marginshot.labelling.embed import embed_batches, silent
+from marginshot.labelling.session.encoding import Encoding
+from marginshot.labelling.session.events import EventLog, _choose_journal
 from marginshot.labelling.tables import embedding_rows, read_table, write_table
-from marginshot.session.encoding import Encoding
-from marginshot.session.events import EventLog, _choose_journal
 
 
 @pytest.fixture(autouse=True)
@@ -400,7 +400,7 @@ def test_encoding_goes_on_behind(workplace, encoded, monkeypatch):
                 hold.wait(10)
 
     monkeypatch.setattr("marginshot.labelling.embed.BATCH_SIZE", 8)
-    monkeypatch.setattr("marginshot.session.encoding.embed_batches", slowly)
+    monkeypatch.setattr("marginshot.labelling.session.encoding.embed_batches", slowly)
     (workplace / "photos" / "broken.png").write_bytes(b"no picture")
     with Session.open("photos", background=True) as session:
         assert session.label({"red-2.png": "red", "blue-2.png": "blue"}) == 1
@@ -447,7 +447,7 @@ def test_answers_while_nothing_or_little_is_embedded(tmp_path, encoded, monkeypa
             yield batch
 
     monkeypatch.setattr("marginshot.labelling.embed.BATCH_SIZE", 1)
-    monkeypatch.setattr("marginshot.session.encoding.embed_batches", slowly)
+    monkeypatch.setattr("marginshot.labelling.session.encoding.embed_batches", slowly)
     write_table({"body": ["late train", "late bus", "sweet cake"]}, tmp_path / "t.csv")
     with Session.open(tmp_path / "t.csv", text="body", classes=["train", "cake"], background=True) as session:
         assert session.answers.labels == ["", "", ""]
