@@ -9,9 +9,9 @@ handwritten digits, with one labelled row a class.
 # %%
 # Two moons
 # ---------
-# Averaging with neighbours brings each moon together, and labels spread over the graph of neighbours follow it
-# to its end.
-# The moons are embedded first, as an encoder would: Nystroem's features are inner products of an RBF kernel.
+# The query term alone finds the gap between the moons. The estimate of class shares takes each class for a ball, and a
+# moon is not one: it finds one class too large, and does harm here. The moons are embedded first, as an encoder would:
+# Nystroem's features are inner products of an RBF kernel.
 
 import matplotlib.pyplot as plt
 import numpy as np
