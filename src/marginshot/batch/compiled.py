@@ -162,11 +162,12 @@ def spread_labels(inner: Gram, nearest: Indices, labels: Indices, logits: Array,
                 squares[i, place] = 0.0 if neighbour == i else max(2.0 - 2.0 * np.float64(gram[i, neighbour]), 0.0)
         width, weight = graph.measure_edges(squares)
         known = _with_direction(labels[task], gram)
-        checked = _checked(known, n_classes)
+        counts = _count_labels(known, n_classes)
+        checked = _checked(known, counts)
         alone = _solve(_system(nearest[task], squares, width), known, checked, reached)
         if len(checked):
-            weight *= _trust(gram, known, checked, alone, n_classes)
-        graph.even_masses(reached, _count_labels(known, n_classes))
+            weight *= _trust(gram, known, checked, alone, counts)
+        graph.even_masses(reached, counts)
         logits[task], weights[task] = graph.graph_logits(reached, weight, LEAST_REACHED), weight
 
 
@@ -238,14 +239,11 @@ def _with_direction(labels: Indices, inner: Gram) -> Indices:
 
 
 @leaf
-def _checked(labels: Indices, n_classes: int) -> Indices:
-    """Labelled rows whose class has others, at most so many, as `subsets.evenly` draws them."""
-    counts, several, total = np.zeros(n_classes, np.int64), np.empty(len(labels), np.int64), 0
+def _checked(labels: Indices, counts: Array) -> Indices:
+    """Labelled rows whose class has others by its ``counts`` (N,), at most so many, as `subsets.evenly` draws them."""
+    several, total = np.empty(len(labels), np.int64), 0
     for i in range(len(labels)):
-        if labels[i] >= 0:
-            counts[labels[i]] += 1
-    for i in range(len(labels)):
-        if labels[i] >= 0 and counts[labels[i]] > 1:
+        if labels[i] >= 0 and counts[labels[i]] > 1.0:
             several[total] = i
             total += 1
     n_checked = min(total, MOST_CHECKED)
@@ -259,15 +257,14 @@ def _checked(labels: Indices, n_classes: int) -> Indices:
 
 
 @leaf
-def _trust(inner: Gram, labels: Indices, checked: Indices, alone: Array, n_classes: int) -> float:
+def _trust(inner: Gram, labels: Indices, checked: Indices, alone: Array, counts: Array) -> float:
     """`graph.trust_by_labels` of rows ``checked`` (c,), from each of which so much spreads to the support, (n, c)."""
-    n_checked = len(checked)
+    n_checked, n_classes = len(checked), len(counts)
     by_graph, sums = np.zeros((n_checked, n_classes)), np.zeros((n_checked, n_classes))
     squares, own = np.empty(n_checked), np.empty(n_checked, np.int64)
-    lengths, counts = np.zeros(n_classes), np.zeros(n_classes)
+    lengths = np.zeros(n_classes)
     for i in range(len(labels)):
         if labels[i] >= 0:
-            counts[labels[i]] += 1.0
             for j in range(len(labels)):
                 if labels[i] == labels[j]:
                     lengths[labels[i]] += inner[i, j]
