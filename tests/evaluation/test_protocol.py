@@ -112,7 +112,7 @@ def test_any_gap_is_filled(expected, tmp_path):
     run = make_run()
     with pytest.raises(EvaluationInterrupted):
         evaluate(run, checkpoint=Checkpoint(path), on_progress=_interrupt_when_done)
-    blocks = Checkpoint(path).load(run.identity())
+    blocks = Checkpoint(path).load(run.progress_identity())
     assert all(block.done.all() for block in blocks)
     again = []
     for block, method_results in zip(blocks, [expected.results[:2], expected.results[2:]], strict=True):
@@ -124,7 +124,7 @@ def test_any_gap_is_filled(expected, tmp_path):
         again.append(fresh)
         assert method_results[0].tasks == 60
     assert again[0].missing() == [(0, 5), (20, 41), (42, 60)]
-    Checkpoint(path).save(again, run.identity(), at_once=True)
+    Checkpoint(path).save(again, run.progress_identity(), at_once=True)
     resumed = evaluate(run, checkpoint=Checkpoint(path))
     for one, other in zip(resumed.results, expected.results, strict=True):
         assert_array_equal(one.per_task, other.per_task)
@@ -144,6 +144,18 @@ def test_checkpoint_of_another_run_is_refused(tmp_path):
     other = {"mean": NearestMean(temperature=0.02), "first": FirstClass()}
     with pytest.raises(ValueError, match="belongs to another run: its methods is"):
         evaluate(make_run(methods=other), checkpoint=Checkpoint(path))
+    swapped = dict(reversed(make_run().methods.items()))
+    with pytest.raises(ValueError, match="belongs to another run: its order of methods is"):
+        evaluate(make_run(methods=swapped), checkpoint=Checkpoint(path))
+
+
+def test_progress_of_ways_in_another_order_is_refused(tmp_path):
+    path = checkpoint_path(tmp_path / "result.json")
+    ways = [TaskSettings(n_way=2), TaskSettings(n_way=5)]
+    with pytest.raises(EvaluationInterrupted):
+        evaluate(make_run(settings=ways), checkpoint=Checkpoint(path), on_progress=_interrupt_when_done)
+    with pytest.raises(ValueError, match="belongs to another run: its order of tasks is"):
+        evaluate(make_run(settings=ways[::-1]), checkpoint=Checkpoint(path))
 
 
 def test_a_dead_worker_keeps_what_was_finished(expected, monkeypatch, tmp_path):
@@ -159,7 +171,7 @@ def test_a_dead_worker_keeps_what_was_finished(expected, monkeypatch, tmp_path):
     with parallel_config(backend="loky"), pytest.raises(TerminatedWorkerError):
         evaluate(run, n_jobs=2, checkpoint=Checkpoint(path), on_progress=start_trouble)
     flag.unlink()
-    stored = sum(int(block.done.sum()) for block in Checkpoint(path).load(run.identity()))
+    stored = sum(int(block.done.sum()) for block in Checkpoint(path).load(run.progress_identity()))
     assert 16 <= stored < 120
     resumed = evaluate(run, n_jobs=2, checkpoint=Checkpoint(path))
     assert_array_equal(resumed.results[2].per_task, expected.results[2].per_task)

@@ -214,7 +214,7 @@ def _stored(run: Run, result: Path) -> Evaluation | None:
 def _belongs(progress: Checkpoint, run: Run) -> bool:
     """Whether the progress of an interrupted evaluation belongs to this one."""
     try:
-        progress.load(run.identity())
+        progress.load(run.progress_identity())
     except ValueError:
         return False
     return True

@@ -73,7 +73,7 @@ def evaluate(
         On Ctrl-C, after what is finished was written to ``checkpoint``.
     """
     samplers = [TaskSampler(bank, seed=run.seed, **asdict(settings)) for bank, settings in run.blocks()]
-    identity = run.identity()
+    identity = run.progress_identity()
     stored = checkpoint.load(identity) if checkpoint else None
     if stored is not None and len(stored) != len(samplers):
         raise ValueError(

@@ -76,6 +76,11 @@ class Run:
         """The settings that a stored run must share with this one to be continued."""
         return as_json({**self.describe(), "sha256": [bank.content_hash for bank in self.banks]})
 
+    def progress_identity(self) -> dict[str, Any]:
+        """`identity`, and the order of methods and tasks, by which progress is stored."""
+        tasks = [(settings.n_way, settings.n_shot) for settings in self.settings]
+        return as_json({**self.identity(), "order of methods": list(self.methods), "order of tasks": tasks})
+
 
 def check_sources(banks: Sequence[FeatureBank]) -> None:
     """Raise where two banks have one name."""
