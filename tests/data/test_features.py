@@ -123,6 +123,13 @@ def test_pickle_only_when_allowed(tmp_path, content):
     assert_array_equal(loaded.y, [0, 0, 1])
 
 
+def test_classes_that_differ_in_type_alone_are_named(tmp_path):
+    path = tmp_path / "features.pkl"
+    path.write_bytes(pickle.dumps({1: np.zeros((2, 3)), "1": np.ones((1, 3))}))
+    with pytest.raises(ValueError, match="two classes are called '1', a number and a string"):
+        load_features(path, allow_pickle=True)
+
+
 def test_objects_inside_npz_need_the_same_permission(tmp_path):
     path = tmp_path / "objects.npz"
     np.savez(path, X=np.eye(2), y=np.array(["a", "b"], dtype=object))
@@ -170,6 +177,7 @@ def test_wrong_arrays_are_named(tmp_path, arrays, message):
         ({"embedding": [[1.0], [1.0, 2.0]], "label": ["a", "b"]}, "all embeddings must have one length; got 1, 2"),
         ({"embedding": [1.0, 2.0], "label": ["a", "b"]}, "'embedding' must hold lists of numbers; it holds double"),
         ({"embedding": [[1.0], [2.0]], "label": ["a", None]}, "1 rows have no label"),
+        ({"embedding": [[1.0], [2.0]], "label": ["a", "b"], "item": ["x", None]}, "row 1 has no item"),
     ],
 )
 def test_wrong_columns_are_named(tmp_path, frame, message):

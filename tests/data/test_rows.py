@@ -158,7 +158,7 @@ def test_an_error_in_a_block_reaches_the_user(small_blocks):
 def write_broken(path, kind):
     tables = {
         "null": {"embedding": [[1.0, 2.0], None]},
-        "ragged": {"embedding": [[1.0, 2.0], [1.0]]},
+        "ragged": {"embedding": [[1.0, 2.0], [1.0], [1.0, 2.0, 3.0]]},
         "text": {"embedding": [["a"], ["b"]]},
         "nothing": {"name": ["a", "b"]},
         "empty": {"embedding": pa.array([], type=pa.list_(pa.float32()))},

@@ -305,6 +305,8 @@ def _read_parquet(path: Path, allow_pickle: bool) -> FeatureBank:
             raise DamagedFileError(f"{path.name}: {table.column(label).null_count} rows have no {label}. Drop them.")
         labels = np.array(table.column(label).to_pylist())
         items = table.column("item").to_pylist() if "item" in wanted else None
+        if items and None in items:
+            raise DamagedFileError(f"{path.name}: row {items.index(None)} has no item. Name it or drop it.")
         stored = (held.metadata or {}).get(_PARQUET_CLASSES)
         if stored is None:
             classes = None
@@ -349,6 +351,10 @@ def _read_folder(path: Path) -> FeatureBank:
 def _bank_from_classes(rows: Mapping[Any, Any], source: str) -> FeatureBank:
     """One array of shape (n_rows, n_features) per class."""
     arrays = {str(name): np.asarray(value) for name, value in rows.items()}
+    if len(arrays) < len(rows):
+        names = [str(name) for name in rows]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{source}: two classes are called {twice!r}, a number and a string. Rename one.")
     widths = {}
     for name, array in arrays.items():
         if array.ndim != 2 or 0 in array.shape:

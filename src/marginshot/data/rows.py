@@ -268,10 +268,11 @@ def _as_block(batch: Any, name: str, start: int, n_features: int | None) -> Rows
 
 
 def _stack_lists(column: Any, name: str, start: int, n_features: int | None) -> Rows:
-    values = column.flatten().to_numpy(zero_copy_only=False)
-    expected = n_features or len(values) // len(column)
-    if len(values) != len(column) * expected:
-        lengths = np.array([len(item) for item in column])
+    import pyarrow.compute as pc
+
+    lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
+    expected = int(n_features or lengths[0])
+    if (lengths != expected).any():
         row = int(np.flatnonzero(lengths != expected)[0])
         raise DamagedFileError(f"{name}: row {start + row} has {lengths[row]} features, the first has {expected}.")
-    return np.asarray(values).reshape(len(column), expected)
+    return np.asarray(column.flatten().to_numpy(zero_copy_only=False)).reshape(len(column), expected)
