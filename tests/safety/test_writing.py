@@ -110,6 +110,15 @@ def test_a_link_is_replaced_and_not_written_through(tmp_path):
     assert (tmp_path / "out").read_text() == "new"
 
 
+def test_a_writer_inside_a_writer_keeps_the_lock(tmp_path):
+    with atomic_path(tmp_path / "out.csv") as outer:
+        with atomic_path(outer) as inner:
+            inner.write_text("whole")
+        assert sweep(tmp_path) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
+    assert (tmp_path / "out.csv").read_text() == "whole"
+
+
 def test_leftovers_are_swept_but_not_what_is_being_written_nor_what_is_somebody_elses(tmp_path, monkeypatch):
     (tmp_path / ".hidden-12345678.json").touch()
     (tmp_path / ".marginshot-unfinished.json").touch()

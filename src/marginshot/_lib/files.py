@@ -40,7 +40,8 @@ def atomic_path(path: str | os.PathLike[str], *, private: bool = False) -> Itera
     """A temporary path beside ``path`` that takes its place when the body ends without an exception.
 
     File and folder are on the disk before this returns. A replaced file keeps its permissions. A new one follows the
-    user's umask, and ``private`` gives others none. Folders, devices and pipes are never replaced.
+    user's umask, and ``private`` gives others none. Folders, devices and pipes are never replaced. Where ``path`` is
+    itself the temporary path of an outer call, it is given back: the outer call replaces.
 
     Examples
     --------
@@ -52,6 +53,9 @@ def atomic_path(path: str | os.PathLike[str], *, private: bool = False) -> Itera
     '1 2 3'
     """
     target = Path(path)
+    if is_temporary(target):  # already the temporary file of a caller, who holds its lock
+        yield target
+        return
     check_replaceable(target)
     # The suffix stays, because NumPy and Parquet writers choose by it.
     temporary = target.with_name(f".marginshot-{secrets.token_hex(8)}.tmp{target.suffix}")
