@@ -87,6 +87,17 @@ def test_large_pictures_are_decoded_one_at_a_time(tmp_path, monkeypatch):
     assert done.is_set()
 
 
+def test_pillows_limit_is_off_until_the_last_reader_ends():
+    before = Image.MAX_IMAGE_PIXELS
+    first, second = pillow_silenced(), pillow_silenced()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert Image.MAX_IMAGE_PIXELS is None
+    second.__exit__(None, None, None)
+    assert before == Image.MAX_IMAGE_PIXELS
+
+
 def test_pillows_own_limit_is_as_before_afterwards():
     before = Image.MAX_IMAGE_PIXELS
     with pillow_silenced():

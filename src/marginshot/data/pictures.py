@@ -6,7 +6,7 @@ import math
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -170,17 +170,29 @@ def _reduced(image: Image.Image, enough: int) -> Image.Image:
 def pillow_silenced() -> Iterator[None]:
     """Silence Pillow's warnings about odd metadata and large pictures, which `read_picture` handles.
 
-    Use it around all reading, not each picture: warning filters belong to the process, and threads that set and restore
-    them interfere.
+    Pillow's limit is turned off too: it refuses ordinary scans and does not bound memory; `_check_size` does. Filters
+    and limit belong to the process, not to a thread: the first thread that reads sets them, the last restores them.
     """
-    with warnings.catch_warnings(), _own_limit():
-        warnings.filterwarnings("ignore", module=r"PIL\.")
+    with _readers_lock:
+        if not _readers:
+            _settings_of_pillow.enter_context(_own_settings())
+        _readers.append(None)
+    try:
         yield
+    finally:
+        with _readers_lock:
+            _readers.pop()
+            if not _readers:
+                _settings_of_pillow.close()
+
+
+_readers: list[None] = []  # one entry for each `pillow_silenced` that has begun and not ended
+_readers_lock = threading.Lock()
+_settings_of_pillow = ExitStack()
 
 
 @contextmanager
-def _own_limit() -> Iterator[None]:
-    """Turn off Pillow's limit, which refuses ordinary scans and does not bound memory; `_check_size` does."""
+def _own_settings() -> Iterator[None]:
     try:
         from PIL import Image
     except ImportError:  # without Pillow no pictures are read
@@ -188,7 +200,9 @@ def _own_limit() -> Iterator[None]:
         return
     usual, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module=r"PIL\.")
+            yield
     finally:
         Image.MAX_IMAGE_PIXELS = usual
 
