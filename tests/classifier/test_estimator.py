@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from marginshot import TransductiveMaxMarginClassifier
+from marginshot import TransductiveMaxMarginClassifier, solve_tasks
 
 KERNELS = ["linear", "rbf", "poly"]
 
@@ -429,3 +429,14 @@ def test_extremes_of_narrow_types_are_answered_without_a_warning(dtype, scale, p
     assert np.isfinite(clf.label_distributions_).all()
     assert np.mean(clf.transduction_ == truth) > 0.9
     assert np.isfinite(clf.predict_proba(X)).all()
+
+
+def test_without_a_transform_a_row_of_zeros_is_a_row_like_any_other():
+    X = np.array([[-3.0], [-2.9], [1.0], [1.1], [0.0], [1e-9]])
+    y = np.array([0, 0, 1, 1, -1, -1])
+    model = TransductiveMaxMarginClassifier(feature_transform=None).fit(X, y)
+    at_zero, beside_zero = model.predict_proba(X[4:])
+    assert_allclose(at_zero, beside_zero, atol=1e-6)
+    assert_array_equal(model.transduction_[4:], [1, 1])
+    answers = solve_tasks(X[None, :4], y[None, :4], X[None, 4:], feature_transform=None)
+    assert_allclose(answers.probabilities[0, 0], answers.probabilities[0, 1], atol=1e-6)

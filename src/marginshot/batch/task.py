@@ -19,6 +19,7 @@ from marginshot.model.counts import Divide, divide_scores
 from marginshot.model.neighbours import neighbour_weight, neighbours_among, neighbours_in_task
 from marginshot.model.platt import PLATT, Regression
 from marginshot.model.shares import is_estimated
+from marginshot.model.transforms import gives_directions
 from marginshot.solvers.continuation import stage_tolerances
 
 Array = NDArray[np.float64]
@@ -123,8 +124,8 @@ class BatchTask:
         logits = solution.mixture.logits[:, n:] if isinstance(solution.mixture, BatchMixture) else 0.0
         graph_logits = 0.0 if self.graph_logits is None else self.graph_logits[:, n:]
         scores = solution.combination.scores(self.margins[:, n:], logits, graph_logits)
-        # A query at the mean of the task has no direction: nothing speaks for any class.
-        scores[self.grams.diagonal(axis1=1, axis2=2)[:, n:] == 0] = 0.0
+        if gives_directions(self.transformer):  # a query at the mean of the task has none
+            scores[self.grams.diagonal(axis1=1, axis2=2)[:, n:] == 0] = 0.0
         return scores
 
     def _grams_in(self, space: Space) -> Grams:

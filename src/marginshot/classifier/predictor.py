@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from marginshot.model.graph import LabelGraph
 from marginshot.model.kernels import Kernel
 from marginshot.model.neighbours import NeighbourSmoothing
-from marginshot.model.transforms import transform_rows
+from marginshot.model.transforms import gives_directions, transform_rows
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.floating]
@@ -67,10 +67,11 @@ class Predictor:
     def combine(self, features: Rows, graph_logits: Array | float) -> Array:
         """Scores (n, N) from the features of the planes (n, P) and the logits (n, N) of the graph.
 
-        A row of length zero has zero features: it gives evidence for no class.
+        A row without direction has zero features: it gives evidence for no class.
         """
         scores: Array = features @ self.score_coef + self.score_intercept + self.graph_scale * graph_logits
-        scores[~features.any(axis=1)] = 0.0
+        if gives_directions(self.transformer):
+            scores[~features.any(axis=1)] = 0.0
         return scores
 
     def features(self, rows: Rows) -> Rows:

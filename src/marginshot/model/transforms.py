@@ -127,6 +127,14 @@ def transform_rows(transformer: Any, rows: Array) -> Array:
     return np.asarray(transformer.transform(rows))
 
 
+def gives_directions(transformer: Any) -> bool:
+    """Whether transformed rows have unit length, so that a row of zeros has no direction and says nothing of its class.
+
+    Without a transformer, or with a user's, zeros are numbers like any others.
+    """
+    return isinstance(transformer, CentreAndNormalise)
+
+
 def differ_in_length(rows: Array) -> bool:
     """Whether rows (n, D) vary more in length, as a share of it, than in direction from the origin.
 
