@@ -1,10 +1,12 @@
-"""Threads for compiled code and BLAS, which release the GIL, and the number of BLAS's own threads."""
+"""Threads for compiled code and BLAS, which release the GIL; BLAS's own threads; long work that lets others pass."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -32,9 +34,19 @@ def map_in_threads(work: Callable[[Item], Result], items: Iterable[Item], n_jobs
         return list(pool.map(work, items))
 
 
-def one_blas_thread() -> Any:
-    """Limit BLAS to one thread while our threads work on tasks or blocks; this also fixes the order of its sums."""
-    return _controller().limit(limits=1, user_api="blas")
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Limit BLAS to one thread while our threads work on tasks or blocks; this also fixes the order of its sums.
+
+    The limit holds for the whole process. Threads whose uses overlap lift it together, after the last of them.
+    """
+    token = _has_one.set(True)
+    _limit.enter()
+    try:
+        yield
+    finally:
+        _limit.leave()
+        _has_one.reset(token)
 
 
 def limit_threads(n_jobs: int | None) -> Any:
@@ -44,6 +56,53 @@ def limit_threads(n_jobs: int | None) -> Any:
 
 def n_threads() -> int:
     """As many threads as BLAS would use, so that OMP_NUM_THREADS and the like apply here too."""
+    return 1 if _has_one.get() else _limit.n_before or _blas_threads()
+
+
+@contextmanager
+def giving_way(wait: Callable[[], object]) -> Iterator[None]:
+    """Long work in the body calls ``wait`` between its blocks, which may hold it up, or end it by an exception."""
+    token = _wait.set(wait)
+    try:
+        yield
+    finally:
+        _wait.reset(token)
+
+
+def give_way() -> None:
+    """Let more urgent work pass, where `giving_way` asks for it."""
+    _wait.get()()
+
+
+class _Limit:
+    """BLAS's limit of one thread, shared by all who need it at the same time."""
+
+    def __init__(self) -> None:
+        self.n_before = 0  # threads that BLAS had before the limit; 0 while there is none
+        self._lock, self._n_users = threading.Lock(), 0
+        self._limiter: Any = None
+
+    def enter(self) -> None:
+        with self._lock:
+            if not self._n_users:
+                self.n_before = _blas_threads()
+                self._limiter = _controller().limit(limits=1, user_api="blas")
+            self._n_users += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._n_users -= 1
+            if not self._n_users:
+                self._limiter.restore_original_limits()
+                self.n_before = 0
+
+
+_limit = _Limit()
+_has_one: ContextVar[bool] = ContextVar("has_one", default=False)
+_wait: ContextVar[Callable[[], object]] = ContextVar("wait", default=lambda: None)
+
+
+def _blas_threads() -> int:
     return max((pool["num_threads"] for pool in _controller().info() if pool["user_api"] == "blas"), default=1)
 
 

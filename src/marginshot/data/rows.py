@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from contextvars import copy_context
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot._lib.reading import DamagedFileError, reading
-from marginshot._lib.threads import n_threads, one_blas_thread
+from marginshot._lib.threads import give_way, n_threads, one_blas_thread
 
 Array = NDArray[np.float64]
 Rows = NDArray[Any]
@@ -220,9 +221,10 @@ def _add_up_in_threads(blocks: Iterable[tuple[int, Rows]], work: Work, threads: 
     with ThreadPoolExecutor(threads) as pool:
         try:
             for start, block in blocks:
+                give_way()
                 if len(waiting) == 2 * threads:
                     total = add(total, waiting.popleft().result())
-                waiting.append(pool.submit(work, start, block))
+                waiting.append(pool.submit(copy_context().run, work, start, block))
             while waiting:
                 total = add(total, waiting.popleft().result())
         finally:

@@ -19,7 +19,7 @@ from importlib.util import find_spec
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot._lib.threads import n_threads
+from marginshot._lib.threads import give_way, n_threads
 from marginshot.data.rows import ArrayRows
 
 Array = NDArray[np.floating]
@@ -135,6 +135,7 @@ def _by_strips(rows: Array, k: int, cosines: Callable[[int, Array], Array]) -> I
 
     def work(start: int, block: Array) -> tuple[()]:
         for first in range(start, start + len(block), _STRIP):
+            give_way()
             strip = block[first - start : first - start + _STRIP]
             nearest[first : first + len(strip)] = _largest(cosines(first, strip), k)
         return ()

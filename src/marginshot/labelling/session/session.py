@@ -42,6 +42,10 @@ Rows = NDArray[np.int64]
 _DRIFT = 0.1
 
 
+class _ClosedError(Exception):
+    """The session was closed while a complete fit ran."""
+
+
 class Session(Journal):
     """Items, what was said about them, and a label for every one; made by `open` and `from_embeddings`.
 
@@ -78,6 +82,8 @@ class Session(Journal):
         self._solving, self._mapping = threading.Lock(), threading.Lock()
         self._solved: Solved | None = None
         self._completing: threading.Thread | None = None
+        self._quiet, self._closed = threading.Event(), False  # no act is being answered
+        self._quiet.set()
         self._checks = Checks()
         self._map: tuple[int, NDArray[np.float32]] | None = None
         self._curve: list[tuple[int, float]] = []
@@ -214,7 +220,11 @@ class Session(Journal):
             before = self._solved
             if before is not None and before.knows(state, rows) and not (complete and before.drift):
                 return before
-            solved = self._publish(state, self._solver.solve(state, rows, X, complete=complete))
+            self._quiet.clear()
+            try:
+                solved = self._publish(state, self._solver.solve(state, rows, X, complete=complete))
+            finally:
+                self._quiet.set()
         if solved.drift > _DRIFT and (self._completing is None or not self._completing.is_alive()):
             self._completing = threading.Thread(target=self._complete, name="marginshot-fit", daemon=True)
             self._completing.start()
@@ -235,10 +245,19 @@ class Session(Journal):
         """Fit completely, beside all else; later answers start from it, and those of the same state give way to it."""
         state = self._state
         rows, X = self._encoding.snapshot()
-        solved = self._solver.solve(state, rows, X, complete=True)
+        try:
+            solved = self._solver.solve(state, rows, X, complete=True, wait=self._wait_for_acts)
+        except _ClosedError:
+            return
         with self._solving:
             if solved.knows(self._state, self._encoding.snapshot()[0]):
                 self._publish(state, solved)
+
+    def _wait_for_acts(self) -> None:
+        """Hold a complete fit up while an act is answered, and end it with the session."""
+        self._quiet.wait()
+        if self._closed:
+            raise _ClosedError
 
     def _say(self, saying: acts.Saying) -> int:
         with self._lock:
@@ -368,6 +387,7 @@ class Session(Journal):
     def close(self) -> None:
         """End the encoding and let go of the log; all that was said is in it."""
         self._encoding.stop()
+        self._closed = True
         if self._completing is not None:
             self._completing.join()
         self._log.close()

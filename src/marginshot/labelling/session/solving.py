@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from marginshot._lib.threads import giving_way
 from marginshot.classifier.refit import Refitter
 from marginshot.labelling.classify import LabelSettings, label_rows, make_classifier
 from marginshot.labelling.collection import NONE, UNKNOWN, Collection
@@ -96,11 +98,13 @@ class Solver:
         self._names: Names | None = None
         self._table: _Table | None = None
 
-    def solve(self, state: State, rows: Rows, X: Embeddings, *, complete: bool = False) -> Solved:
+    def solve(
+        self, state: State, rows: Rows, X: Embeddings, *, complete: bool = False, wait: Callable[[], object] = int
+    ) -> Solved:
         """Answers for a ``state`` from the embeddings ``X`` (n_ready, n_features) of ``rows`` (n_ready,).
 
         They start from the last answers, where there are any for the same embeddings, unless a ``complete`` fit is
-        asked for.
+        asked for. The fit calls ``wait`` between its blocks, and lets others pass while that holds it up.
         """
         if not len(rows):
             answers = make_answers(state, rows, np.empty(0, dtype=np.int32), np.zeros((0, 0)), np.zeros(0, dtype=bool))
@@ -114,7 +118,8 @@ class Solver:
             return Solved(answers, rows, table.view)
         all_ids = np.array([own.id for own in state.classes])
         y, refitter = np.where(known >= 0, all_ids[known], UNKNOWN), table.refitter
-        classifier = refitter.fit(y, weights) if complete else refitter.refit(y, weights)
+        with giving_way(wait):
+            classifier = refitter.fit(y, weights) if complete else refitter.refit(y, weights)
         none = state.given[rows] == NONE
         is_name = np.arange(len(known)) >= len(rows)
         # An item of its class tells more than its name of what is foreign to it.

@@ -1,0 +1,64 @@
+"""BLAS's limit of one thread, and long work that lets others pass."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from marginshot._lib.threads import giving_way, n_threads, one_blas_thread
+from marginshot.data.rows import ArrayRows
+from marginshot.model.neighbour_search import compare_all
+
+
+def test_overlapping_limits_leave_the_number_of_threads_as_it_was():
+    before = n_threads()
+    first, second = one_blas_thread(), one_blas_thread()
+    first.__enter__()
+    second.__enter__()
+    assert n_threads() == 1
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    assert n_threads() == before
+
+
+def test_the_limit_of_another_thread_is_not_ours():
+    before = n_threads()
+    limited, done = threading.Event(), threading.Event()
+
+    def hold():
+        with one_blas_thread():
+            limited.set()
+            done.wait(10)
+
+    holding = threading.Thread(target=hold)
+    holding.start()
+    assert limited.wait(10)
+    assert n_threads() == before
+    done.set()
+    holding.join()
+
+
+class EnoughError(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda rows: ArrayRows(rows).accumulate(lambda _, block: (block.sum(axis=0),)),
+        lambda rows: compare_all(rows[:600], 3, np.arange(600)),
+    ],
+)
+def test_long_work_asks_between_its_blocks_and_can_be_ended(work):
+    rows = np.zeros((3000, 1000))  # three blocks
+    asked = []
+
+    def wait():
+        asked.append(threading.get_ident())
+        if len(asked) == 2:
+            raise EnoughError
+
+    with giving_way(wait), pytest.raises(EnoughError):
+        work(rows)
+    work(rows)  # nobody asks any more
+    assert len(asked) == 2
