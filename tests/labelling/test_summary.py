@@ -48,3 +48,10 @@ def test_many_classes_are_the_largest_and_the_most_doubtful(n_classes):
     assert summary.others.name == f"{n_classes - 30} smaller classes"
     assert sum(line.n_items for line in (*summary.classes, summary.others)) == sum(sizes)
     assert len(summarize(labelling, whole=True).classes) == n_classes
+
+
+def test_the_runner_up_is_never_the_label_itself():
+    probabilities = np.array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3]])
+    answers = Answers(("a", "b", "c"), np.full(2, -1), probabilities, np.zeros(2, bool), accepted=np.array([1, -1]))
+    assert answers.best.tolist() == [1, 1]
+    assert answers.runner_up.tolist() == [0, 2]

@@ -113,8 +113,10 @@ class Answers:
 
     @cached_property
     def runner_up(self) -> NDArray[np.int64]:
-        """Index of the second most probable class of each row, (n_rows,)."""
-        return np.argsort(-self.probabilities, axis=1, kind="stable")[:, 1]
+        """Index of the most probable class of each row besides `best`, (n_rows,)."""
+        others = self.probabilities.copy()
+        np.put_along_axis(others, self.best[:, None], -1.0, axis=1)
+        return others.argmax(axis=1)
 
 
 def label_rows(

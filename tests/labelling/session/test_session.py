@@ -14,6 +14,7 @@ from marginshot.labelling import Session, label_embeddings
 from marginshot.labelling.embed import embed_batches, silent
 from marginshot.labelling.session.encoding import Encoding
 from marginshot.labelling.session.events import EventLog, _choose_journal
+from marginshot.labelling.session.opening import item_keys
 from marginshot.labelling.tables import embedding_rows, read_table, write_table
 
 
@@ -140,6 +141,22 @@ def test_audit_stays_until_it_is_finished(tmp_path, clusters):
         session.merge("c", "b")
         assert session.audit_result().value == pytest.approx(found.value)
         assert set(session.audit(10).tolist()).isdisjoint(rows.tolist())
+
+
+def test_an_audit_whose_items_are_gone_makes_room_for_the_next(tmp_path, clusters):
+    X, items = clusters[0], [f"item {i}" for i in range(90)]
+    with Session.from_embeddings(X, items=items, log=tmp_path / "log.sqlite") as session:
+        session.label({0: "a", 1: "b", 2: "c"})
+        drawn = set(session.audit(10).tolist())
+    left = [i for i in range(90) if i not in drawn]
+    with Session.from_embeddings(X[left], items=[items[i] for i in left], log=tmp_path / "log.sqlite") as session:
+        assert session.audit_result() is None
+        assert len(session.audit(5)) == 5
+
+
+def test_items_with_one_name_never_share_a_key(clusters):
+    keys = item_keys(embedding_rows(clusters[0][:4], None, ["a", "a", "a #2", "a"]))
+    assert keys == ("a", "a #3", "a #2", "a #4")
 
 
 def test_nearest_examples_groups_map_and_curve(session, clusters):

@@ -13,7 +13,9 @@ from marginshot.labelling.worklist import Estimate, audit_estimate
 
 def open_audit(state: State) -> Audit | None:
     """The sample drawn last, while some of its items are not checked yet; items that are gone do not count."""
-    return None if not state.audits or _is_finished(state, state.audits[-1]) else state.audits[-1]
+    if not state.audits or _is_checked(state, state.audits[-1]):
+        return None
+    return state.audits[-1]
 
 
 def draw_audit(state: State, answers: SessionAnswers, n: int, keys: list[str]) -> Act:
@@ -31,7 +33,7 @@ def draw_audit(state: State, answers: SessionAnswers, n: int, keys: list[str]) -
 
 def audit_result(state: State, n_ready: int) -> Estimate | None:
     """Accuracy over ``n_ready`` items by the newest finished audit; None where there is none."""
-    finished = [audit for audit in state.audits if _is_finished(state, audit)]
+    finished = [audit for audit in state.audits if len(rows_of(state, audit)) and _is_checked(state, audit)]
     if not finished:
         return None
     there = finished[-1].slots < state.n_items
@@ -44,6 +46,6 @@ def rows_of(state: State, audit: Audit) -> NDArray[np.int64]:
     return audit.slots[audit.slots < state.n_items]
 
 
-def _is_finished(state: State, audit: Audit) -> bool:
-    rows = rows_of(state, audit)
-    return len(rows) > 0 and bool(state.checked[rows].all())
+def _is_checked(state: State, audit: Audit) -> bool:
+    """Whether every item of the sample that is still in the source is checked."""
+    return bool(state.checked[rows_of(state, audit)].all())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -56,11 +55,16 @@ def item_keys(collection: Collection) -> tuple[str, ...]:
     names: Sequence[str] = collection.items
     if collection.kind == "text":
         names = [f"{_digest(text)} {text[:_SHOWN]}" for text in collection.contents]
-    seen: Counter[str] = Counter()
+    taken, numbers = set(names), dict.fromkeys(names, 0)
     keys = []
     for name in names:
-        seen[name] += 1
-        keys.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
+        numbers[name] += 1
+        key = name if numbers[name] == 1 else f"{name} #{numbers[name]}"
+        while numbers[name] > 1 and key in taken:
+            numbers[name] += 1
+            key = f"{name} #{numbers[name]}"
+        taken.add(key)
+        keys.append(key)
     return tuple(keys)
 
 
