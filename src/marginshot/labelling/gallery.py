@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from marginshot._lib.files import atomic_path
 from marginshot.data.pictures import UnreadablePictureError, describe_unread, pillow_silenced, read_picture
 from marginshot.labelling.embedding_map import embedding_map
-from marginshot.labelling.labelling import COLUMNS, FOREIGN, GIVEN, TARGET, Labelling
+from marginshot.labelling.labelling import COLUMNS, GIVEN, TARGET, Labelling
 
 #: Items of one group that are shown; of larger groups the least certain, and some spread evenly over the others.
 LARGEST_GROUP = 120
@@ -156,7 +156,7 @@ def _describe(labelling: Labelling, row: int) -> dict[str, Any]:
         "probability": labelling.probabilities[row],
         "runner_up": labelling.runners_up[row],
         "check": bool(labelling.to_check[row]),
-        "foreign": labelling.reviews[row] == FOREIGN,
+        "foreign": bool(labelling.answers.foreign[row]),
         "given": labelling.reviews[row] == GIVEN,
     }
 

@@ -18,7 +18,7 @@ from marginshot.labelling.collection import Collection
 from marginshot.labelling.requests import Action, Request
 from marginshot.labelling.store import open_store
 from marginshot.labelling.tables import write_table
-from marginshot.labelling.worklist import Estimate, Worklist, expected_accuracy, worklist
+from marginshot.labelling.worklist import Correction, Estimate, Worklist, expected_accuracy, worklist
 
 if TYPE_CHECKING:
     from marginshot.labelling.model import LabelModel
@@ -59,6 +59,8 @@ class Labelling:
         What was wrong with each item left out.
     seconds : dict of str to float
         Where the time went.
+    correction : Correction, optional
+        What answers checked before say of the probabilities.
     """
 
     collection: Collection
@@ -69,6 +71,7 @@ class Labelling:
     request: Request = field(default_factory=Request)
     problems: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    correction: Correction | None = None
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -97,14 +100,13 @@ class Labelling:
 
     @cached_property
     def reviews(self) -> tuple[str, ...]:
-        """Why an item deserves a look: ``none of the classes``, ``check``.
+        """Why an item deserves a look: ``check`` if it is on the worklist, else ``none of the classes``.
 
         ``example`` if its label was given, ``accepted`` if it was accepted in bulk, without a look at it.
         """
         accepted = self.answers.accepted
         unseen = "" if accepted is None else np.where(accepted >= 0, ACCEPTED, "")
-        marks = np.where(self.to_check, CHECK, unseen)
-        marks = np.where(self.answers.foreign, FOREIGN, marks)
+        marks = np.where(self.to_check, CHECK, np.where(self.answers.foreign, FOREIGN, unseen))
         return tuple(np.where(self.answers.given >= 0, GIVEN, marks).tolist())
 
     @property
@@ -138,18 +140,15 @@ class Labelling:
         return {name: found[name] for name in self.classes}
 
     def worklist(self, target: float = TARGET) -> Worklist:
-        """The fewest listed items to check for a share ``target`` of the labels to be right, most likely wrong first.
-
-        Items of none of the classes are to be looked at anyway, and count as if they were checked.
-        """
+        """The fewest listed items to check for a share ``target`` of the labels to be right, the least sure first."""
         rows, confidence, checked = self._promises()
-        work = worklist(confidence, checked, target)
+        work = worklist(confidence, checked, target, self.correction)
         return Worklist(rows[work.rows], work.expected)
 
     def expected_accuracy(self) -> Estimate:
         """Share of the labels of listed items that should be right, by their probabilities."""
         _, confidence, checked = self._promises()
-        return expected_accuracy(confidence, checked)
+        return expected_accuracy(confidence, checked, self.correction)
 
     @cached_property
     def to_check(self) -> NDArray[np.bool_]:
@@ -159,10 +158,11 @@ class Labelling:
         return mask
 
     def _promises(self) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]:
-        """Listed rows with a label, (n,), the probability of each label, and which of them need no check."""
-        rows = self.rows[[bool(self.labels[row]) for row in self.rows]]
-        known = (self.answers.given >= 0) | self.answers.foreign
-        return rows, self.answers.confidence[rows], known[rows]
+        """Listed rows that are not rejected, (n,), the probability of each label, and which of them a person gave."""
+        none = self.answers.none if self.answers.none is not None else np.zeros(len(self.labels), dtype=bool)
+        answered = none | ~(self.answers.foreign & self.rejected)
+        rows = self.rows[answered[self.rows]]
+        return rows, self.answers.confidence[rows], (none | (self.answers.given >= 0))[rows]
 
     @property
     def n_foreign(self) -> int:

@@ -211,19 +211,70 @@ def test_texts_are_answered_from_the_names_of_classes_alone(tmp_path):
         assert session.answers.classes == ("travel", "cake")
 
 
+def correction_of(session):
+    session.solve()
+    return session._solved.correction
+
+
 def test_the_first_label_of_a_class_is_no_error_of_the_answers(session, clusters):
+    session.solve()
     session.label([10, 11], "a new class")
     session.label([12], "b")
-    assert session._checks.correction()(np.array([0.9]))[0] > 0.85
+    assert correction_of(session)(np.array([0.9]))[0] > 0.85
 
 
 def test_checked_answers_correct_what_is_promised(session, clusters):
     promised = session.expected_accuracy().value
-    wrong = {row: "abc"[(clusters[1][row] + 1) % 3] for row in range(10, 40)}
-    session.label(wrong)
-    assert session._checks.correction()(np.array([0.9]))[0] < 0.6
+    session.label({row: "abc"[(clusters[1][row] + 1) % 3] for row in range(10, 40)})
+    assert correction_of(session)(np.array([0.9]))[0] < 0.6
+    corrected = session.expected_accuracy()
     session.undo()
     assert session.expected_accuracy().value == pytest.approx(promised, abs=1e-6)
+    session.redo()
+    assert session.expected_accuracy() == corrected
+    session.label({10: "abc"[clusters[1][10]]})  # a label that was wrong, not the answer
+    assert session.expected_accuracy().value > corrected.value
+
+
+def test_promises_and_their_curve_survive_a_restart_and_follow_undo(tmp_path, clusters):
+    X, truth = clusters
+    with Session.from_embeddings(X, log=tmp_path / "log.sqlite") as session:
+        session.label({0: "a", 1: "b", 2: "c"})
+        promised = [session.expected_accuracy()]
+        for rows in (range(10, 14), range(20, 30)):
+            session.label({row: "abc"[(truth[row] + (row == 12)) % 3] for row in rows})
+            promised.append(session.expected_accuracy())
+        points = [(n, found.value) for n, found in zip((3, 7, 17), promised, strict=True)]
+        assert session.curve == points
+        worklist = session.worklist(0.999)
+    with Session.from_embeddings(X, log=tmp_path / "log.sqlite") as session:
+        assert session.curve == points[:-1]
+        assert session.expected_accuracy() == promised[-1]
+        assert session.worklist(0.999).rows.tolist() == worklist.rows.tolist()
+        assert session.curve == points
+        session.undo()
+        assert session.curve == points[:1]
+        assert session.expected_accuracy() == promised[1]
+        assert session.curve == points[:2]
+
+
+def test_the_table_asks_to_check_what_the_session_asks_to_check():
+    rng = np.random.default_rng(0)
+    truth = np.arange(300) % 3
+    X = (rng.normal(0, 1, (3, 10))[truth] + rng.normal(0, 1.6, (300, 10))).astype(np.float32)
+    with Session.from_embeddings(X) as session:
+        session.label({row: "abc"[truth[row]] for row in range(6)})
+        session.solve()
+        session.label({row: "abc"[truth[row]] for row in range(20, 30)})
+        session.none_of_these([7])
+        session.accept(0.9)
+        labelling = session.labelling()
+        assert labelling.expected_accuracy() == session.expected_accuracy()
+        assert labelling.worklist().rows.tolist() == session.worklist().rows.tolist()
+        asked = [row for row, review in enumerate(labelling.reviews) if review == "check"]
+        assert asked == sorted(session.worklist().rows.tolist())
+        assert asked
+        assert labelling.model.label(X).classes == ("a", "b", "c")
 
 
 def test_history_tells_undo_too(session):

@@ -1,41 +1,63 @@
-"""Answers that somebody has checked: what their probabilities were worth."""
+"""Answers that somebody has checked: what their probabilities were worth.
+
+An act that labels items carries, in the log, the answers they had just before. So the evidence is a function of the
+state: it survives a restart, goes with an undo and comes back with a redo.
+"""
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Callable, Sequence
+from itertools import chain
+
 import numpy as np
+from numpy.typing import NDArray
 
-from marginshot.labelling.collection import NONE
+from marginshot.labelling.collection import UNKNOWN
 from marginshot.labelling.session.answers import SessionAnswers
-from marginshot.labelling.session.state import State
-from marginshot.labelling.worklist import Correction, Evidence, fit_correction
+from marginshot.labelling.session.events import Act
+from marginshot.labelling.session.state import Point, Slots, State
+from marginshot.labelling.worklist import Evidence
+
+_CHECKING = ("label", "confirm", "none")
 
 
-class Checks:
-    """The answers that items had just before somebody labelled them, by row.
+def with_answers(
+    act: Act, answers: SessionAnswers, expected: Point | None, slots_of: Callable[[Sequence[str]], Slots]
+) -> Act:
+    """The act with the ``answers`` of the items that it checks, and the accuracy ``expected`` before it.
 
-    They are forgotten where classes come or go: probabilities among other classes say nothing of those now. The first
-    label of a class is not counted, because no answer could have been that class.
+    Undo and redo carry nothing: they go back to what other acts carried.
     """
+    kind, payload = act
+    if kind in ("undo", "redo"):
+        return act
+    carried = dict(payload) if expected is None else {**payload, "expected": expected}
+    if kind in _CHECKING:
+        keys = [*payload.get("items", ()), *chain(*payload.get("labels", {}).values())]
+        carried["seen"] = {
+            "among": _checksum(answers.class_ids),
+            "answers": {
+                key: [int(answers.codes[row]), round(float(answers.confidence[row]), 6)]
+                for key, row in zip(keys, slots_of(keys).tolist(), strict=True)
+                if answers.codes[row] != UNKNOWN
+            },
+        }
+    return kind, carried
 
-    def __init__(self) -> None:
-        self._found: dict[int, tuple[float, bool]] = {}
-        self._classes: tuple[int, ...] = ()
 
-    def compare(self, before: State, after: State, answers: SessionAnswers | None) -> None:
-        """Keep the ``answers`` to items checked between two states; forget those whose labels were taken back."""
-        for row in np.flatnonzero(before.checked & ~after.checked).tolist():
-            self._found.pop(row, None)
-        if answers is None:
-            return
-        classes = tuple(answers.class_ids.tolist())
-        if classes != self._classes:
-            self._found, self._classes = {}, classes
-        could_be_right = np.isin(after.given, (*classes, NONE)) & (answers.codes >= 0)
-        for row in np.flatnonzero(~before.checked & after.checked & could_be_right).tolist():
-            self._found[row] = float(answers.confidence[row]), bool(after.given[row] == answers.codes[row])
+def find_evidence(state: State, class_ids: NDArray[np.int32]) -> Evidence:
+    """The answers checked so far that were among the classes ``class_ids`` (n_classes,) and no others.
 
-    def correction(self) -> Correction:
-        """What they say of the probabilities of all others."""
-        found = list(self._found.values())
-        confidence = np.array([each for each, _ in found], dtype=np.float64)
-        return fit_correction(Evidence(confidence, np.array([right for _, right in found], dtype=bool)))
+    A probability among other classes says nothing of those now, and the first label of a class is no error of answers
+    that could not be that class.
+    """
+    rows = np.flatnonzero(
+        state.checked & (state.seen["answer"] != UNKNOWN) & (state.seen["among"] == _checksum(class_ids))
+    )
+    seen = state.seen[rows]
+    return Evidence(seen["confidence"].astype(np.float64), np.asarray(seen["answer"] == state.given[rows]))
+
+
+def _checksum(class_ids: NDArray[np.int32]) -> int:
+    return zlib.crc32(class_ids.astype("<i4").tobytes())

@@ -21,18 +21,18 @@ from marginshot.labelling.groups import Group, find_groups
 from marginshot.labelling.labelling import Labelling, PathLike
 from marginshot.labelling.session import acts, audits
 from marginshot.labelling.session.answers import SessionAnswers, examples_of
-from marginshot.labelling.session.checks import Checks
+from marginshot.labelling.session.checks import with_answers
 from marginshot.labelling.session.encoding import Encoding, Progress
-from marginshot.labelling.session.events import EventLog, default_folder, log_path
+from marginshot.labelling.session.events import Act, EventLog, default_folder, log_path
 from marginshot.labelling.session.journal import Items, Journal
 from marginshot.labelling.session.opening import open_collection
 from marginshot.labelling.session.solving import Solved, Solver
-from marginshot.labelling.session.state import State
+from marginshot.labelling.session.state import Point, State, with_point
 from marginshot.labelling.sources import Source
 from marginshot.labelling.store import open_store
 from marginshot.labelling.suggestions import suggest_rows
 from marginshot.labelling.tables import embedding_rows, stack_embeddings
-from marginshot.labelling.worklist import Estimate, Worklist, expected_accuracy, worklist
+from marginshot.labelling.worklist import Estimate, Worklist
 
 Rows = NDArray[np.int64]
 
@@ -78,15 +78,13 @@ class Session(Journal):
         self._collection, self._opened = collection, source
         store = None if encoder is None else open_store(cache)
         self._encoding = Encoding(collection, encoder, store, on_progress)
-        self._solver = Solver(encoder, store)
+        self._solver = Solver(encoder, store, collection.listed)
         self._solving, self._mapping = threading.Lock(), threading.Lock()
         self._solved: Solved | None = None
         self._completing: threading.Thread | None = None
         self._quiet, self._closed = threading.Event(), False  # no act is being answered
         self._quiet.set()
-        self._checks = Checks()
         self._map: tuple[int, NDArray[np.float32]] | None = None
-        self._curve: list[tuple[int, float]] = []
 
     @classmethod
     def open(
@@ -222,7 +220,7 @@ class Session(Journal):
                 return before
             self._quiet.clear()
             try:
-                solved = self._publish(state, self._solver.solve(state, rows, X, complete=complete))
+                solved = self._publish(self._solver.solve(state, rows, X, complete=complete))
             finally:
                 self._quiet.set()
         if solved.drift > _DRIFT and (self._completing is None or not self._completing.is_alive()):
@@ -230,16 +228,13 @@ class Session(Journal):
             self._completing.start()
         return solved
 
-    def _publish(self, state: State, solved: Solved) -> Solved:
+    def _publish(self, solved: Solved) -> Solved:
         """Make answers the newest ones."""
         before = self.latest
         codes = np.full(self.n_items, UNKNOWN) if before is None else before.codes
         changed = np.flatnonzero(codes != solved.answers.codes)
-        solved = replace(solved, answers=replace(solved.answers, changed=changed))
-        if len(solved.answers.classes) >= 2:
-            self._curve.append((int(state.checked.sum()), self._expected(state, solved).value))
-        self._solved = solved
-        return solved
+        self._solved = replace(solved, answers=replace(solved.answers, changed=changed))
+        return self._solved
 
     def _complete(self) -> None:
         """Fit completely, beside all else; later answers start from it, and those of the same state give way to it."""
@@ -251,7 +246,7 @@ class Session(Journal):
             return
         with self._solving:
             if solved.knows(self._state, self._encoding.snapshot()[0]):
-                self._publish(state, solved)
+                self._publish(solved)
 
     def _wait_for_acts(self) -> None:
         """Hold a complete fit up while an act is answered, and end it with the session."""
@@ -260,15 +255,15 @@ class Session(Journal):
             raise _ClosedError
 
     def _say(self, saying: acts.Saying) -> int:
-        with self._lock:
-            before, answers = self._state, self.latest
-            version = super()._say(saying)
-            self._checks.compare(before, self._state, answers)
-            return version
+        solved = self._solved
+        if solved is None or solved.expected is None:
+            return super()._say(saying)
 
-    def _expected(self, state: State, solved: Solved) -> Estimate:
-        confidence, checked = solved.answers.confidence[solved.rows], state.checked[solved.rows]
-        return expected_accuracy(confidence, checked, self._checks.correction())
+        def say(state: State) -> Act:
+            point = solved.point if solved.state.version == state.version else None
+            return with_answers(saying(state), solved.answers, point, self._keys.slots_of)
+
+        return super()._say(say)
 
     def confirm(self, items: Items) -> int:
         """Say that the present answers for these items are right."""
@@ -316,17 +311,14 @@ class Session(Journal):
 
     def worklist(self, target: float = 0.95) -> Worklist:
         """What to check, the answer most likely wrong first, for this share of all items to be right."""
-        solved = self._solve()
-        confidence, checked = solved.answers.confidence[solved.rows], self._state.checked[solved.rows]
-        found = worklist(confidence, checked, target, self._checks.correction())
-        return Worklist(solved.rows[found.rows], found.expected)
+        return self._solve().worklist(target)
 
     def expected_accuracy(self) -> Estimate:
         """Share of right answers over all embedded items, as their probabilities and the answers checked promise."""
-        solved = self._solve()
-        if len(solved.answers.classes) < 2:
+        expected = self._solve().expected
+        if expected is None:
             raise ValueError("There are no answers yet: label examples of at least two classes.")
-        return self._expected(self._state, solved)
+        return expected
 
     def audit(self, n: int = 30) -> Rows:
         """Rows of a random sample to check by hand; the same ones until all are checked."""
@@ -373,16 +365,21 @@ class Session(Journal):
             return self._map[1]
 
     @property
-    def curve(self) -> list[tuple[int, float]]:
-        """Number of checked labels and accuracy expected then, at each solve since the session was opened."""
-        return list(self._curve)
+    def curve(self) -> list[Point]:
+        """Number of checked labels and the accuracy expected with them, from the first answers to those now."""
+        state, solved = self._state, self._solved
+        is_new = solved is not None and solved.state.version == state.version
+        return list(with_point(state.curve, solved.point if solved is not None and is_new else None))
 
     def labelling(self) -> Labelling:
-        """The labels by a complete fit as `marginshot.labelling.label_images` gives them, with writers and a model."""
-        state = self.refresh()
-        rows, X = self._encoding.snapshot()
-        readable = self._collection.select(rows.tolist())
-        return replace(self._solver.labelling(state, rows, readable, X, self._opened), problems=self.problems)
+        """The labels by a complete fit as `marginshot.labelling.label_images` gives them, with writers and a model.
+
+        What is to be checked is what `worklist` says once the session is settled.
+        """
+        solved = self._solve(complete=True)
+        readable = self._collection.select(solved.rows.tolist())
+        found = self._solver.labelling(solved, readable, solved.view.X[: len(solved.rows)], self._opened)
+        return replace(found, problems=self.problems)
 
     def close(self) -> None:
         """End the encoding and let go of the log; all that was said is in it."""

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marginshot._lib.threads import giving_way
+from marginshot.classifier.estimator import TransductiveMaxMarginClassifier
 from marginshot.classifier.refit import Refitter
-from marginshot.labelling.classify import LabelSettings, label_rows, make_classifier
+from marginshot.labelling.classify import Answers, LabelSettings, make_classifier
 from marginshot.labelling.collection import NONE, UNKNOWN, Collection
 from marginshot.labelling.encoders import ItemEncoder
 from marginshot.labelling.labelling import Labelling
 from marginshot.labelling.model import LabelModel
 from marginshot.labelling.names import Names, embed_names
-from marginshot.labelling.rejection import fit_rejection
+from marginshot.labelling.rejection import Rejection, fit_rejection
 from marginshot.labelling.requests import Request
 from marginshot.labelling.session.answers import SessionAnswers, examples_of, make_answers
-from marginshot.labelling.session.state import Class, State
+from marginshot.labelling.session.checks import find_evidence
+from marginshot.labelling.session.state import Class, Point, State
 from marginshot.labelling.sketch import EmbeddingView
 from marginshot.labelling.sources import Source
 from marginshot.labelling.store import Store
+from marginshot.labelling.worklist import Correction, Estimate, Worklist, expected_accuracy, fit_correction, worklist
 
 Rows = NDArray[np.int64]
 Embeddings = NDArray[np.float32]
@@ -32,22 +36,34 @@ Embeddings = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """Answers, and what gave them.
+    """Answers, what they were computed from, and what they promise.
 
     Parameters
     ----------
+    state : State
+        What was said.
     answers : SessionAnswers
     rows : ndarray of int64 of shape (n_ready,)
         The embedded items they know.
+    listed : ndarray of bool of shape (n_ready,)
+        Items of the source; the others are examples that lie elsewhere, of which nothing is promised.
     view : EmbeddingView
         Embeddings of these, and after them those of class names.
+    correction : Correction
+        What the answers checked so far say of the probabilities of the others.
+    fitted : pair of TransductiveMaxMarginClassifier and Rejection, optional
+        What labels new items; None while there are fewer than two classes.
     drift : float
         Share of the labels that are not those of a complete fit; 0 for one.
     """
 
+    state: State
     answers: SessionAnswers
     rows: Rows
+    listed: NDArray[np.bool_]
     view: EmbeddingView
+    correction: Correction = field(default_factory=fit_correction)
+    fitted: tuple[TransductiveMaxMarginClassifier, Rejection] | None = None
     drift: float = 0.0
 
     def knows(self, state: State, rows: Rows) -> bool:
@@ -57,6 +73,25 @@ class Solved:
     def padded(self, values: NDArray[np.integer]) -> NDArray[np.integer]:
         """Numbers (n_ready,) for the rows of the view, 0 for names."""
         return np.pad(values, (0, len(self.view) - len(values)))
+
+    @cached_property
+    def expected(self) -> Estimate | None:
+        """Share of right answers over the listed items; None while there are fewer than two classes."""
+        if self.fitted is None:
+            return None
+        rows = self.rows[self.listed]
+        return expected_accuracy(self.answers.confidence[rows], self.state.checked[rows], self.correction)
+
+    @property
+    def point(self) -> Point | None:
+        """Number of checked labels and the accuracy expected with them."""
+        return None if self.expected is None else (int(self.state.checked.sum()), self.expected.value)
+
+    def worklist(self, target: float) -> Worklist:
+        """What to check for a share ``target`` of the listed items to be right."""
+        rows = self.rows[self.listed]
+        found = worklist(self.answers.confidence[rows], self.state.checked[rows], target, self.correction)
+        return Worklist(rows[found.rows], found.expected)
 
 
 class _Table:
@@ -89,10 +124,12 @@ class Solver:
         What embedded the items; it embeds the names of classes where it reads texts.
     store : Store or None
         The cache of embeddings.
+    listed : ndarray of bool of shape (n_items,)
+        Items of the source; the others are examples that lie elsewhere.
     """
 
-    def __init__(self, encoder: ItemEncoder | None, store: Store | None) -> None:
-        self._encoder, self._store = encoder, store
+    def __init__(self, encoder: ItemEncoder | None, store: Store | None, listed: NDArray[np.bool_]) -> None:
+        self._encoder, self._store, self._listed = encoder, store, listed
         self._lock = threading.Lock()
         self._classes: tuple[Class, ...] = ()
         self._names: Names | None = None
@@ -108,14 +145,14 @@ class Solver:
         """
         if not len(rows):
             answers = make_answers(state, rows, np.empty(0, dtype=np.int32), np.zeros((0, 0)), np.zeros(0, dtype=bool))
-            return Solved(answers, rows, EmbeddingView(X))
+            return Solved(state, answers, rows, self._listed[rows], EmbeddingView(X))
         table, given = self._prepare(state.classes, X), examples_of(state, rows)
         known, weights = table.examples(given)
         ids = np.array([own.id for place, own in enumerate(state.classes) if (known == place).any()], dtype=np.int32)
         if len(ids) < 2:
             nothing = np.zeros((len(rows), len(ids)))
             answers = make_answers(state, rows, ids, nothing, np.zeros(len(rows), dtype=bool))
-            return Solved(answers, rows, table.view)
+            return Solved(state, answers, rows, self._listed[rows], table.view)
         all_ids = np.array([own.id for own in state.classes])
         y, refitter = np.where(known >= 0, all_ids[known], UNKNOWN), table.refitter
         with giving_way(wait):
@@ -124,10 +161,17 @@ class Solver:
         is_name = np.arange(len(known)) >= len(rows)
         # An item of its class tells more than its name of what is foreign to it.
         examples = np.where(is_name & np.isin(known, given), UNKNOWN, known)
-        _, foreign = fit_rejection(table.view, examples, LabelSettings().lose, np.pad(none, (0, is_name.sum())))
-        probabilities = classifier.label_distributions_[: len(rows)]
-        answers = make_answers(state, rows, ids, probabilities, foreign[: len(rows)])
-        return Solved(answers, rows, table.view, refitter.drift(y))
+        rejection, foreign = fit_rejection(table.view, examples, LabelSettings().lose, np.pad(none, (0, is_name.sum())))
+        return Solved(
+            state,
+            make_answers(state, rows, ids, classifier.label_distributions_[: len(rows)], foreign[: len(rows)]),
+            rows,
+            self._listed[rows],
+            table.view,
+            fit_correction(find_evidence(state, ids)),
+            (classifier, rejection),
+            refitter.drift(y),
+        )
 
     def _prepare(self, classes: tuple[Class, ...], X: Embeddings) -> _Table:
         """The embeddings with those of the names of all classes; what was made of the same ones before is kept."""
@@ -140,30 +184,31 @@ class Solver:
                 self._table = _Table(X, self._names)
             return self._table
 
-    def labelling(
-        self, state: State, rows: Rows, readable: Collection, X: Embeddings, source: Source | None
-    ) -> Labelling:
-        """The ``readable`` items at ``rows`` (n_ready,), of embeddings ``X``, labelled as `label_rows` labels them.
+    def labelling(self, solved: Solved, readable: Collection, X: Embeddings, source: Source | None) -> Labelling:
+        """The answers of a complete fit to the ``readable`` items, of embeddings ``X``, with writers and a model.
 
         What was accepted in bulk keeps its label, and the probability that it has.
         """
-        names, given = self._prepare(state.classes, X).names, examples_of(state, rows)
-        named = np.empty(0, dtype=np.int64) if names is None else names.classes
-        present = np.unique(np.concatenate((given[given >= 0], named)))
-        if len(present) < 2:
+        if solved.fitted is None:
             raise ValueError("There is nothing to write yet: label examples of at least two classes.")
-        order = sorted(present.tolist(), key=lambda place: state.classes[place].name)
-        rank = np.full(len(state.classes) + 2, UNKNOWN)  # the last two are for UNKNOWN and NONE
-        rank[order], rank[NONE] = np.arange(len(order)), NONE
-        classes = tuple(state.classes[place].name for place in order)
-        ranked = None if names is None else Names(names.rows, rank[names.classes])
-        said = np.where(state.given[rows] == NONE, NONE, given)
-        answers, classifier, rejection = label_rows(X, rank[said], classes, LabelSettings(), ranked)
-        places = {own.id: rank[place] for place, own in enumerate(state.classes)}
-        kept = np.array([places.get(code, UNKNOWN) for code in state.given[rows].tolist()], dtype=np.int64)
-        accepted = np.where(answers.given >= 0, UNKNOWN, kept)
-        told = replace(answers, accepted=accepted, foreign=answers.foreign & (kept < 0))
+        found, rows, said = solved.answers, solved.rows, solved.state.given[solved.rows]
+        order = np.argsort(np.array(found.classes, dtype=object), kind="stable")
+        rank = np.full(solved.state.next_id + 2, UNKNOWN)  # the last two are for UNKNOWN and NONE
+        rank[found.class_ids[order]] = np.arange(len(order))
+        checked = solved.state.checked[rows]
+        given = np.where(checked, rank[said], UNKNOWN)
+        answers = Answers(
+            classes=tuple(found.classes[place] for place in order),
+            given=given,
+            probabilities=found.probabilities[rows][:, order].astype(np.float64),
+            foreign=found.foreign[rows],
+            none=said == NONE,
+            named=tuple(found.classes[place] for at, place in enumerate(order) if at not in given),
+            accepted=np.where(checked, UNKNOWN, rank[said]),
+        )
         name, identity = ("", "") if self._encoder is None else (self._encoder.name, self._encoder.identity)
+        classifier, rejection = copy(solved.fitted[0]), solved.fitted[1]
+        classifier.classes_ = np.array(found.classes, dtype=object)  # fitted to ids, which outlive a change of names
         model = LabelModel(classifier, rejection, readable.kind, name, identity)
         request = Request(source, {}, {"command": "session", "encoder": name})
-        return Labelling(readable, X, told, False, model, request)
+        return Labelling(readable, X, answers, False, model, request, correction=solved.correction)

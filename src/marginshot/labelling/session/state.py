@@ -18,6 +18,14 @@ from marginshot.labelling.collection import NONE, UNKNOWN
 Codes = NDArray[np.int32]
 Slots = NDArray[np.int64]
 
+#: Class id and probability of the answer that an item had when somebody checked it, and a checksum of the ids of all
+#: classes that could be answered.
+SEEN = np.dtype([("answer", np.int32), ("confidence", np.float32), ("among", np.uint32)])
+_UNSEEN = np.array((UNKNOWN, 0.0, 0), dtype=SEEN)
+
+#: Number of checked labels and the accuracy expected with them.
+Point = tuple[int, float]
+
 
 @dataclass(frozen=True)
 class Event:
@@ -32,7 +40,8 @@ class Event:
     kind : str
         One of `KINDS`.
     payload : mapping of str to object
-        Items by key, classes by the name they had at the time.
+        Items by key, classes by the name they had at the time. ``seen`` holds what was answered before the act: the
+        checksum ``among`` and, by key, class id and probability; ``expected`` the point of the curve before the act.
     """
 
     version: int
@@ -68,18 +77,21 @@ class Change:
         The act for people, such as ``label 12 items "gull"``.
     slots : ndarray of int64 of shape (n,)
         Items whose label it sets.
-    given, checked : pair of ndarray of shape (n,)
-        Their labels before and after.
+    given, checked, seen : pair of ndarray of shape (n,)
+        Their labels, whether somebody looked at them, and the answers they had then.
     classes : pair of tuple of Class
     audits : pair of tuple of Audit
+    curve : pair of tuple of Point
     """
 
     words: str
     slots: Slots
     given: tuple[Codes, Codes]
     checked: tuple[NDArray[np.bool_], NDArray[np.bool_]]
+    seen: tuple[NDArray[np.void], NDArray[np.void]]
     classes: tuple[tuple[Class, ...], tuple[Class, ...]]
     audits: tuple[tuple[Audit, ...], tuple[Audit, ...]]
+    curve: tuple[tuple[Point, ...], tuple[Point, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,14 +108,18 @@ class State:
         In the order of their creation.
     audits : tuple of Audit
         In the order they were drawn.
+    curve : tuple of Point
+        Accuracy expected before each act that holds, the number of checked labels increasing.
     """
 
     n_items: int
     version: int
     classes: tuple[Class, ...]
     audits: tuple[Audit, ...]
+    curve: tuple[Point, ...]
     slot_given: Codes = field(repr=False)
     slot_checked: NDArray[np.bool_] = field(repr=False)
+    slot_seen: NDArray[np.void] = field(repr=False)
     next_id: int
     done: tuple[Change, ...] = field(repr=False)
     undone: tuple[Change, ...] = field(repr=False)
@@ -111,9 +127,8 @@ class State:
     @classmethod
     def empty(cls, n_items: int) -> State:
         """Before the first event."""
-        return cls(
-            n_items, 0, (), (), np.full(n_items, UNKNOWN, dtype=np.int32), np.zeros(n_items, dtype=bool), 0, (), ()
-        )
+        given, seen = np.full(n_items, UNKNOWN, dtype=np.int32), np.full(n_items, _UNSEEN, dtype=SEEN)
+        return cls(n_items, 0, (), (), (), given, np.zeros(n_items, dtype=bool), seen, 0, (), ())
 
     @property
     def given(self) -> Codes:
@@ -124,6 +139,11 @@ class State:
     def checked(self) -> NDArray[np.bool_]:
         """Rows, (n_items,), whose label somebody gave while looking at them; not those accepted in bulk."""
         return self.slot_checked[: self.n_items]
+
+    @property
+    def seen(self) -> NDArray[np.void]:
+        """What each row was answered when it was checked, (n_items,) of `SEEN`; UNKNOWN for those not checked."""
+        return self.slot_seen[: self.n_items]
 
     @property
     def can_undo(self) -> str | None:
@@ -165,7 +185,7 @@ def apply(state: State, event: Event, slots_of: Callable[[Sequence[str]], Slots]
         raise ValueError(f"Event {event.version} is of the kind {event.kind!r}, which this version does not know.")
     draft = _Draft(state, slots_of)
     words = KINDS[event.kind](draft, event.payload)
-    change = draft.change(words)
+    change = draft.change(words, event.payload)
     after = replace(_with(state, change, 1), next_id=draft.next_id)
     return replace(after, version=event.version, done=(*state.done, change), undone=()), change
 
@@ -194,11 +214,19 @@ def _with(state: State, change: Change, side: int) -> State:
     room = n_slots - len(state.slot_given)
     given = np.append(state.slot_given, np.full(room, UNKNOWN, dtype=np.int32))
     checked = np.append(state.slot_checked, np.zeros(room, dtype=bool))
-    given[change.slots], checked[change.slots] = change.given[side], change.checked[side]
-    for array in (given, checked):
+    seen = np.append(state.slot_seen, np.full(room, _UNSEEN, dtype=SEEN))
+    for array, values in ((given, change.given), (checked, change.checked), (seen, change.seen)):
+        array[change.slots] = values[side]
         array.setflags(write=False)
-    classes, audits = change.classes[side], change.audits[side]
-    return replace(state, slot_given=given, slot_checked=checked, classes=classes, audits=audits)
+    return replace(
+        state,
+        slot_given=given,
+        slot_checked=checked,
+        slot_seen=seen,
+        classes=change.classes[side],
+        audits=change.audits[side],
+        curve=change.curve[side],
+    )
 
 
 class _Draft:
@@ -217,24 +245,46 @@ class _Draft:
     def label(self, slots: Slots, code: int, checked: bool) -> None:
         self.set.append((slots, code, checked))
 
-    def change(self, words: str) -> Change:
+    def change(self, words: str, payload: Mapping[str, Any]) -> Change:
         """What was gathered, beside what was there."""
+        state = self.state
         slots = np.concatenate([slots for slots, _, _ in self.set] or [np.empty(0, dtype=np.int64)])
         given = np.concatenate([np.full(len(own), code) for own, code, _ in self.set] or [slots]).astype(np.int32)
         checked = np.concatenate([np.full(len(own), said) for own, _, said in self.set] or [slots]).astype(bool)
-        known = slots < len(self.state.slot_given)
+        known = slots < len(state.slot_given)
         given_before = np.full(len(slots), UNKNOWN, dtype=np.int32)
         checked_before = np.zeros(len(slots), dtype=bool)
-        given_before[known] = self.state.slot_given[slots[known]]
-        checked_before[known] = self.state.slot_checked[slots[known]]
+        seen_before = np.full(len(slots), _UNSEEN, dtype=SEEN)
+        given_before[known] = state.slot_given[slots[known]]
+        checked_before[known] = state.slot_checked[slots[known]]
+        seen_before[known] = state.slot_seen[slots[known]]
+        seen = self._seen(slots, payload.get("seen", {}))
+        seen[~checked] = _UNSEEN
+        seen[checked & checked_before] = seen_before[checked & checked_before]
         return Change(
             words,
             slots,
             (given_before, given),
             (checked_before, checked),
-            (self.state.classes, tuple(self.classes)),
-            (self.state.audits, tuple(self.audits)),
+            (seen_before, seen),
+            (state.classes, tuple(self.classes)),
+            (state.audits, tuple(self.audits)),
+            (state.curve, with_point(state.curve, payload.get("expected"))),
         )
+
+    def _seen(self, slots: Slots, payload: Mapping[str, Any]) -> NDArray[np.void]:
+        """What was answered for the items at ``slots`` (n,), in the words of an event, (n,) of `SEEN`."""
+        answers = payload.get("answers", {})
+        places = dict(zip(self.slots_of(list(answers)).tolist(), answers.values(), strict=True))
+        rows = [(*places[slot], payload["among"]) if slot in places else _UNSEEN.item() for slot in slots.tolist()]
+        return np.array(rows, dtype=SEEN)
+
+
+def with_point(curve: tuple[Point, ...], point: Point | None) -> tuple[Point, ...]:
+    """The curve with one more point, in place of those with as many labels or more."""
+    if point is None:
+        return curve
+    return *(each for each in curve if each[0] < point[0]), (int(point[0]), float(point[1]))
 
 
 def _label(draft: _Draft, payload: Mapping[str, Any], verb: str = "label", checked: bool = True) -> str:
