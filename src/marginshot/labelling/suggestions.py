@@ -57,6 +57,8 @@ def suggest_rows(
     if n_classes >= 2 and (~unlabelled).sum() < ENOUGH_LABELS * n_classes:
         n_typical = int(np.ceil(_TYPICAL * wanted))
     typical = _typical(view, unlabelled, wanted)[:n_typical] if n_typical else np.empty(0, dtype=np.int64)
+    if len(typical) == wanted:
+        return typical  # without the neighbours of all rows, which take long to find when there are many
     doubt = np.where(unlabelled, doubts(probabilities), 0.0)
     return np.concatenate((typical, _doubtful(view, doubt, unlabelled, typical, wanted - len(typical))))
 
@@ -97,25 +99,24 @@ def _unlike(view: EmbeddingView, row: int) -> Array:
 
 def _typical(view: EmbeddingView, unlabelled: NDArray[np.bool_], wanted: int) -> Indices:
     """The unlabelled item most like its neighbours from each of the largest groups, those with a label in them last."""
-    if not view.neighbours.shape[1]:
-        return np.empty(0, dtype=np.int64)
-    groups = _groups(view, min(int((~unlabelled).sum()) + wanted, _MOST_GROUPS))
-    likeness = view.neighbour_cosines.mean(axis=1)
-    size = np.bincount(groups)
-    covered = np.isin(np.arange(len(size)), groups[~unlabelled])
+    rows, likeness = view.typicality
+    means = _group_means(view, min(int((~unlabelled).sum()) + wanted, _MOST_GROUPS))
+    groups = means.predict(view.sketch[rows])
+    size = np.bincount(groups, minlength=means.n_clusters)
+    labelled = np.flatnonzero(~unlabelled)
+    covered = np.isin(np.arange(len(size)), means.predict(view.sketch[labelled]) if len(labelled) else labelled)
     picks = []
     for group in np.lexsort((-size, covered)):
-        own = np.flatnonzero((groups == group) & unlabelled)
+        own = np.flatnonzero((groups == group) & unlabelled[rows])
         if len(own):
-            picks.append(int(own[np.argmax(likeness[own])]))
+            picks.append(int(rows[own[np.argmax(likeness[own])]]))
     return np.array(picks, dtype=np.int64)
 
 
-def _groups(view: EmbeddingView, n_groups: int) -> NDArray[np.int32]:
-    """k-means: the group of each row, (n_rows,)."""
+def _group_means(view: EmbeddingView, n_groups: int) -> KMeans:
+    """k-means, fitted to a sample of the rows."""
     sample = view.sketch[evenly(len(view), _GROUPED_ROWS)]
     # Copies of one item are one point to k-means, which warns when it finds fewer points than clusters.
     n_points = len(np.unique(sample, axis=0)) if n_groups > len(sample) // 2 else n_groups
     with threadpool_limits(1):
-        means = KMeans(min(n_groups, n_points), n_init=1, max_iter=20, random_state=0).fit(sample)
-        return np.asarray(means.predict(view.sketch))
+        return KMeans(min(n_groups, n_points), n_init=1, max_iter=20, random_state=0).fit(sample)
