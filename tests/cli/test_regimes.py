@@ -153,6 +153,19 @@ def test_a_changed_method_is_measured_again_on_the_same_tasks(cli, fails, featur
     assert "'tim' is not one of the --methods" in fails(*arguments, "--resume", "--again", "tim")
 
 
+def test_a_new_method_joins_the_cells_asked_for_on_the_same_tasks(cli, fails, features):
+    rest = ("--shot", 1, "--query", 5, "--max-tasks", 20, "--of", "fs-mmc")
+    assert cli("regimes", features, "--way", 2, "--way", 3, "--methods", "fs-mmc,protonet", *rest).code == 0
+    before = RegimeTable.load("regimes/regimes.json")
+    arguments = ("regimes", features, "--way", 3, "--methods", "fs-mmc,ridge,protonet", *rest)
+    assert "made with other methods" in fails(*arguments, "--resume")
+    assert cli(*arguments, "--resume", "--again", "ridge").code == 0
+    after = RegimeTable.load("regimes/regimes.json")
+    assert cli(*arguments, "--out", "fresh").code == 0
+    assert without_times(after)[1::2] == without_times(RegimeTable.load("fresh/regimes.json"))
+    assert without_times(after)[::2] == without_times(before)[::2], "cells of two ways are as they were"
+
+
 def test_killed_and_resumed(cli, features, tmp_path):
     """No time to say goodbye: what was written before the kill is whole and is used."""
     arguments = ["regimes", features, *METHODS, "--interval", "2", "--query", "5"]

@@ -57,7 +57,7 @@ def command(
     ] = False,
     again: Annotated[
         str | None,
-        typer.Option("--again", help="With --resume: methods that changed, comma-separated; measured anew."),
+        typer.Option("--again", help="With --resume: methods that changed or are new, comma-separated."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Start over; replace files others made.")] = False,
     allow_pickle: Annotated[
@@ -69,7 +69,7 @@ def command(
     All methods of a cell see the same tasks. Cells for which the features do not suffice are left out and reported. The
     table is written after every cell, so Ctrl-C or a power cut costs one cell. --resume continues a table, adds ways,
     shots, regimes or features to it, and draws it again for another --of. --resume --again NAME measures a method that
-    changed again on the same tasks, and keeps the scores of the others.
+    changed or is new on the same tasks, and keeps the scores of the others.
 
     Example: marginshot regimes features.npz digits --way 5 --way 20 -j 2 --out regimes/
     """

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 #: Called with the tasks done in a cell and the current estimate of those it needs.
 OnTasks = Callable[[int, int], None]
 
-# Tasks in the first batch of a cell, which gives the first times and intervals, and the step of later batches.
-_BATCH = 50
+# Tasks in the first batch of a cell, which gives the first times and intervals, and the step of later batches. At 40
+# ways 20 tasks are enough for an interval of a point.
+_BATCH = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,11 +137,11 @@ class RegimePlan:
     def continue_table(self, stored: RegimeTable, command: str = "", again: Sequence[str] = ()) -> RegimeTable:
         """``stored`` with the features of this plan added; raises if the plan would give other results for its cells.
 
-        Methods to be measured ``again`` may have changed.
+        Methods to be measured ``again`` may have changed, or be new.
         """
         fresh = self.start_table(command)
         methods = stored.arguments.get("methods", {})
-        changed = {name: fresh.arguments["methods"][name] for name in again if name in methods}
+        changed = {name: fresh.arguments["methods"][name] for name in again}
         before = {**stored.arguments, "methods": {**methods, **changed}}
         for name, value in fresh.arguments.items():
             if before.get(name) != value:
@@ -190,20 +191,20 @@ def measure_again(
     n_jobs: int | None = None,
     on_tasks: OnTasks | None = None,
 ) -> Iterator[CellResult]:
-    """Measure changed ``methods`` again, on the tasks already used, in the plan's cells of ``table``.
+    """Measure changed or new ``methods``, on the tasks already used, in the plan's cells of ``table``.
 
     A method that was too slow for a cell stays out of it.
     """
     kept = {result.cell: result for result in table.results}
     for cell, bank, regime in plan.cells():
         result = kept.get(cell)
-        again = {label: plan.methods[label] for label in methods if result and result.score(label)}
+        again = {label: plan.methods[label] for label in methods if result and label not in result.too_slow}
         if result is None or not again:
             continue
         empty, sampler = BlockProgress.empty(len(again), 0), _sampler(plan, cell, bank, regime)
         block = _run_up_to(result.tasks, empty, again, sampler, n_jobs, on_tasks)
-        scores = {score.method: score for score in _summarise(again, block)}
-        yield replace(result, scores=tuple(scores.get(score.method, score) for score in result.scores))
+        scores = {score.method: score for score in (*result.scores, *_summarise(again, block))}
+        yield replace(result, scores=tuple(scores[label] for label in plan.methods if label in scores))
 
 
 def _sampler(plan: RegimePlan, cell: Cell, bank: FeatureBank, regime: Regime) -> TaskSampler:
