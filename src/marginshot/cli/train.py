@@ -71,6 +71,10 @@ def command(
     seed: Annotated[
         int | None, typer.Option("--seed", help="Seed of weights, order, augmentation (default 0).")
     ] = None,
+    start_from: Annotated[
+        Path | None,
+        typer.Option("--start-from", help="Run, or file of weights, to start from (default: random weights)."),
+    ] = None,
     subset: Annotated[bool, typer.Option("--subset", help="Accept an incomplete dataset, for a trial.")] = False,
     skip_corrupt: Annotated[
         bool, typer.Option("--skip-corrupt", help="Leave out pictures that cannot be read, and count them.")
@@ -95,10 +99,10 @@ def command(
     from marginshot.vision.settings import Hardware, TrainSettings
 
     # Every option has the name of its setting; options not given keep the setting's default.
-    given = {name: value for name, value in context.params.items() if value is not None}
+    given = {name: value for name, value in context.params.items() if value is not None and name != "start_from"}
     settings = TrainSettings(**_of(TrainSettings, given))
     hardware = Hardware(**_of(Hardware, given))
-    run_training(settings, hardware, data, out)
+    run_training(settings, hardware, data, out, start_from)
 
 
 def _of(kind: type[Any], given: dict[str, Any]) -> dict[str, Any]:
@@ -106,13 +110,15 @@ def _of(kind: type[Any], given: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name in names}
 
 
-def run_training(settings: TrainSettings, hardware: Hardware, data: Path | None, out: Path) -> TrainResult:
+def run_training(
+    settings: TrainSettings, hardware: Hardware, data: Path | None, out: Path, start_from: Path | None = None
+) -> TrainResult:
     """Train with progress on stderr."""
     from marginshot.vision.training import train
 
     clean([out])
     with progress_bar("steps") as on_progress:
-        result = train(settings, hardware, data, out, TerminalObserver(on_progress))
+        result = train(settings, hardware, data, out, TerminalObserver(on_progress), start_from)
     if result.is_first_process:
         if result.skipped:
             say(f"Left out {len(result.skipped)} pictures that cannot be read; the first: {result.skipped[0]}")

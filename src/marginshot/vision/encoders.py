@@ -15,7 +15,7 @@ from marginshot.vision.backbones import build_backbone
 from marginshot.vision.efficientnet import OFFLINE_ENCODER, load_efficientnet_lite0
 from marginshot.vision.preprocessing import Preprocessing, plain_preprocessing, published_preprocessing
 from marginshot.vision.published import load_published
-from marginshot.vision.runs import RunError, RunFolder, read_tensors
+from marginshot.vision.runs import RunFolder, load_part, read_tensors
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,8 @@ def _from_run(path: Path, weights: str, image_size: int | None) -> Encoder:
     folder = RunFolder(path)
     settings, _ = folder.read_config()
     network = build_backbone(settings.backbone)
-    tensors = read_tensors(folder.weights(weights))
-    own = {name.removeprefix("backbone."): value for name, value in tensors.items() if name.startswith("backbone.")}
-    try:
-        network.load_state_dict(own)
-    except (RuntimeError, TypeError) as error:
-        raise RunError(f"{folder.weights(weights)} does not fit {settings.backbone}; train the run again.") from error
+    file = folder.weights(weights)
+    load_part(network, "backbone", read_tensors(file), file)
     name = f"{settings.backbone} trained on {settings.dataset}, {weights} epoch"
     return Encoder(name, network.eval(), plain_preprocessing(image_size or settings.image_size))
 

@@ -20,7 +20,7 @@ from marginshot._lib.reading import read_json, read_npz, reading
 from marginshot.data.features import FeatureBank, load_features
 from marginshot.data.pictures import pillow_silenced
 from marginshot.vision.datasets import CorruptImageError, ImageSet
-from marginshot.vision.devices import torch_device
+from marginshot.vision.devices import place, torch_device
 from marginshot.vision.encoders import Encoder, encode
 
 
@@ -94,7 +94,7 @@ def extract(
     """
     parts = _Parts(parts_path(out), extraction_identity(encoder, images, settings))
     device = torch_device(settings.device)
-    encoder.network.to(device)
+    place(encoder.network, device)
     done = parts.finished()
     rows = [np.arange(start, min(start + settings.batch_size, len(images))) for start in _starts(images, settings)]
     missing = [index for index in range(len(rows)) if index not in done]

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from marginshot.vision.devices import torch_device
+from marginshot.vision.devices import place, torch_device
 from marginshot.vision.encoders import encode, load_encoder
 
 # Pictures encoded at a time on a CPU. With 32, each feature map is newly allocated from the system: three times the
@@ -32,7 +32,7 @@ class LoadedPictureEncoder:
     def __init__(self, spec: str, device: str = "auto") -> None:
         self._encoder = load_encoder(spec)
         self._device = torch_device(device)
-        self._encoder.network.to(self._device)
+        place(self._encoder.network, self._device)
 
     def prepare(self, picture: Image.Image) -> Any:
         """A picture -> (3, H, W)."""

@@ -148,7 +148,8 @@ class RunFolder:
                 if momentum is not None:
                     if momentum.shape != parameter.shape:
                         raise ValueError(f"the momentum of {name} has another shape")
-                    optimizer.state[parameter]["momentum_buffer"] = momentum.to(parameter.device)
+                    # In the layout of its parameter: with another one, sums are rounded differently.
+                    optimizer.state[parameter]["momentum_buffer"] = torch.empty_like(parameter).copy_(momentum)
         return progress
 
     def save_weights(self, which: str, network: torch.nn.Module) -> None:
@@ -176,6 +177,15 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
             return load_file(_opened(path))
     except FileNotFoundError as error:
         raise RunError(f"{path} is not there; the run has not finished its first epoch.") from error
+
+
+def load_part(module: torch.nn.Module, part: str, tensors: dict[str, torch.Tensor], path: Path) -> None:
+    """Put ``part`` (``backbone`` or ``head``) of a run's ``tensors``, read from ``path``, into ``module``."""
+    own = {name.removeprefix(f"{part}."): value for name, value in tensors.items() if name.startswith(f"{part}.")}
+    try:
+        module.load_state_dict(own)
+    except (RuntimeError, TypeError) as error:
+        raise RunError(f"{path} does not fit the {part} of its run; train the run again.") from error
 
 
 def _opened(path: Path) -> Path:

@@ -53,6 +53,8 @@ class TrainSettings:
         5-way 1-shot tasks on the validation classes after each epoch.
     validation_queries : int, default=15
         Queries per class in these tasks.
+    start_from : str, default=""
+        SHA-256 of the file of weights that the training starts from; empty for random weights.
     """
 
     dataset: str
@@ -74,6 +76,7 @@ class TrainSettings:
     flip: bool = True
     validation_tasks: int = 500
     validation_queries: int = 15
+    start_from: str = ""
 
     def __post_init__(self) -> None:
         spec = backbone_spec(self.backbone)

@@ -24,10 +24,12 @@ from marginshot.vision.backbones import build_backbone
 from marginshot.vision.batch_norm import share_batch_norm
 from marginshot.vision.batches import EpochBatches
 from marginshot.vision.datasets import ImageSet, drop_corrupt, open_dataset
+from marginshot.vision.devices import place
 from marginshot.vision.logs import RunLog
 from marginshot.vision.preprocessing import AugmentedImages, PlainImages, plain_preprocessing
 from marginshot.vision.runs import Progress, RunError, RunFolder, TrainingData
 from marginshot.vision.settings import Hardware, TrainSettings
+from marginshot.vision.starting import load_start, starting_from
 from marginshot.vision.validation import nearest_mean_accuracy, require_validation_tasks
 
 
@@ -104,6 +106,7 @@ def train(
     data: Path | None,
     out: Path,
     observer: Observer | None = None,
+    start_from: Path | None = None,
 ) -> TrainResult:
     """Train a backbone, or go on with the run in ``out`` where it stopped.
 
@@ -119,13 +122,19 @@ def train(
         The run's folder; the same settings again resume the run in it.
     observer : Observer, optional
         Called after every step and epoch.
+    start_from : Path, optional
+        Folder of another run, or a file of weights: the network starts from them and not from random ones.
     """
+    settings = starting_from(settings, start_from)
     fabric = launch(hardware)
     base, validation, skipped = open_splits(settings, data)
+    network = build_classifier(settings, len(base.classes))
+    if start_from is not None:
+        load_start(network.backbone, network.head, start_from, settings.backbone, base.classes)
     folder = RunFolder(out)
     description = TrainingData(classes=base.classes, n_images=len(base))
     _open_together(fabric, lambda: folder.open(settings, hardware, description))
-    trainer = _Trainer(fabric, settings, hardware, base, validation, folder)
+    trainer = _Trainer(fabric, settings, hardware, network, base, validation, folder)
     # Identical weights after a resume need deterministic kernels on GPUs too.
     with torch.backends.cudnn.flags(enabled=True, deterministic=True, benchmark=False), pillow_silenced():
         progress = trainer.run(observer if fabric.is_global_zero else None)
@@ -189,18 +198,19 @@ class _Trainer:
         fabric: Fabric,
         settings: TrainSettings,
         hardware: Hardware,
+        network: Classifier,
         base: ImageSet,
         validation: ImageSet,
         folder: RunFolder,
     ) -> None:
         self.fabric, self.settings, self.hardware, self.folder = fabric, settings, hardware, folder
-        self.validation = validation
+        self.network, self.validation = network, validation
         self.batches = EpochBatches(
             len(base), settings.batch_size, settings.seed, fabric.global_rank, fabric.world_size
         )
-        self.network = build_classifier(settings, len(base.classes))
         if fabric.world_size > 1:
             share_batch_norm(self.network, fabric.device.type)
+        place(self.network, fabric.device)
         self.optimizer = torch.optim.SGD(
             self.network.parameters(),
             lr=settings.learning_rate,
