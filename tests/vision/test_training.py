@@ -263,7 +263,7 @@ def test_two_processes_give_the_loss_curve_of_one(folder, tmp_path, precision, b
     np.testing.assert_allclose(curves[0], curves[1], rtol=0, atol=tolerance)
     assert curves[0][0] == pytest.approx(curves[1][0], abs=1e-5), "before the first step"
     accuracies = [(tmp_path / run / "epochs.csv").read_text().splitlines()[1].split(",")[3] for run in ("one", "two")]
-    assert float(accuracies[0]) == pytest.approx(float(accuracies[1]), abs=0.02)
+    assert float(accuracies[0]) == pytest.approx(float(accuracies[1]), abs=0.05)
 
 
 def test_two_processes_both_end_where_the_folder_cannot_be_used(folder, tmp_path):

@@ -36,6 +36,16 @@ fs-tmmc = { 1 = 71.96 }
 """
 
 
+STAGES = """
+[[stage]]
+[[stage]]
+image_size = 20
+epochs = 1
+learning_rate = 0.01
+[test]
+"""
+
+
 def run(capsys, *arguments: str) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as ending:
         main(list(arguments))
@@ -46,7 +56,7 @@ def run(capsys, *arguments: str) -> tuple[int, str, str]:
 def test_recipes_hold_the_papers_numbers(shared_data):
     paper = (shared_data.parent / "paper.tex").read_text()
     names = recipe_names()
-    assert len([name for name in names if load_recipe(name).paper]) == 8
+    assert len([name for name in names if load_recipe(name).paper]) == 9
     rows = {
         "resnet18": re.findall(r".*FS-TMMC \(ours\).*ResNet-18.*", paper),
         "wrn": re.findall(r".*FS-TMMC \(ours\).*& WRN .*", paper),
@@ -58,7 +68,8 @@ def test_recipes_hold_the_papers_numbers(shared_data):
             for accuracy in cells.values():
                 assert f"{accuracy:.2f}" in paper, (name, method)
         for accuracy in recipe.paper.get("fs-tmmc", {}).values():
-            assert any(f"{accuracy:.2f}" in row for row in rows[name.split("-")[-1]]), name
+            network = next(network for network in rows if network in name.split("-"))
+            assert any(f"{accuracy:.2f}" in row for row in rows[network]), name
 
 
 @pytest.mark.parametrize("name", recipe_names())
@@ -67,8 +78,8 @@ def test_recipes_can_be_trained(name):
     from marginshot.vision.settings import TrainSettings
 
     recipe = load_recipe(name)
-    settings = TrainSettings.from_dict(dict(recipe.train), name)
-    assert (settings.image_size == 84) == bool(recipe.paper)
+    settings = [TrainSettings.from_dict(dict(stage.train), name) for stage in recipe.stages]
+    assert (settings[-1].image_size == 84) == bool(recipe.paper)
     if recipe.paper:
         assert recipe.evaluate["tasks"] == 10_000
         assert recipe.evaluate["shots"] == [1, 5]
@@ -134,6 +145,57 @@ def test_a_rehearsal_says_what_it_is(capsys, monkeypatch, tmp_path):
     code, _, said = run(capsys, *arguments, "--epochs", "2")
     assert code == 2
     assert "epochs was 1 and is now 2. Choose another --out" in said
+
+
+def test_stages_start_from_one_another_and_go_on_after_a_kill(capsys, monkeypatch, tmp_path):
+    pytest.importorskip("torch", reason="needs the extra vision")
+    from picture_layouts import write_class_folders
+
+    from marginshot.cli import reproduce
+
+    monkeypatch.setattr(reproduce, "load_recipe", lambda name: parse_recipe(name, TINY.replace("[test]", STAGES)))
+    data = tmp_path / "data"
+    write_class_folders(data / "base", tuple(f"class{k:02d}" for k in range(30)), per_class=4, side=20)
+    write_class_folders(data / "novel", tuple(f"new{k}" for k in range(6)), per_class=17, side=20)
+
+    def arguments(out):
+        return ("reproduce", "tiny", "--data", str(data), "--out", str(out), "--accelerator", "cpu", "-j", "1")
+
+    code, _, said = run(capsys, *arguments(tmp_path / "whole"))
+    assert code == 0, said
+    train = reproduce.run_training
+    monkeypatch.setattr(reproduce, "run_training", killed_at_second_call(train))
+    out = tmp_path / "killed"
+    assert run(capsys, *arguments(out))[0] == 130
+    monkeypatch.setattr(reproduce, "run_training", train)
+    code, _, said = run(capsys, *arguments(out), "--dry-run")
+    assert "24 classes, 96 pictures of 16 px, 2 epochs of 6 steps of 16" in said
+    assert "24 pictures; 2 epochs are done." in said
+    assert "Train conv4 from the weights of tiny-stage1 on " in said
+    code, _, said = run(capsys, *arguments(out))
+    assert code == 0, said
+    assert said.startswith(f"Training is finished: {out / 'tiny-stage1'}.")
+    for stage in ("tiny-stage1", "tiny"):
+        weights = [(folder / stage / "best.safetensors").read_bytes() for folder in (tmp_path / "whole", out)]
+        assert weights[0] == weights[1], stage
+    # Another first stage: the second one in the folder did not start from it.
+    (out / "tiny-stage1" / "best.safetensors").write_bytes((out / "tiny" / "best.safetensors").read_bytes())
+    code, _, said = run(capsys, *arguments(out))
+    assert code == 2
+    assert "tiny holds another run: start_from was" in " ".join(said.split())
+
+
+def killed_at_second_call(train):
+    """``train``, whose second call is interrupted before it begins."""
+    calls = []
+
+    def killed(*arguments):
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return train(*arguments)
+
+    return killed
 
 
 def test_extract_writes_what_evaluate_reads(capsys, tmp_path):

@@ -8,7 +8,15 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
-_TABLES = {"recipe", "train", "test", "evaluate", "paper"}
+_TABLES = {"recipe", "train", "stage", "test", "evaluate", "paper"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One training of a recipe: the name of its run, and its settings."""
+
+    run: str
+    train: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,10 +29,8 @@ class Recipe:
         Name of its file.
     title : str
         Dataset and network, as the table's heading.
-    run : str
-        Name of the training run; recipes that share it train once.
-    train : mapping
-        Settings of the training.
+    stages : tuple of Stage
+        Trainings, each of which starts from the weights of the one before; recipes that share a run train it once.
     train_folder : str
         Folder below the data folder to train on; empty for the data folder itself.
     test : mapping
@@ -40,8 +46,7 @@ class Recipe:
 
     name: str
     title: str
-    run: str
-    train: Mapping[str, Any]
+    stages: tuple[Stage, ...]
     train_folder: str
     test: Mapping[str, Any]
     evaluate: Mapping[str, Any]
@@ -49,15 +54,21 @@ class Recipe:
     rehearsal: str = ""
 
     def rehearsed(self, epochs: int | None, *, subset: bool) -> Recipe:
-        """The recipe with another number of epochs, or for incomplete datasets."""
+        """The recipe with another number of epochs in each stage, or for incomplete datasets."""
         changes: dict[str, Any] = ({} if epochs is None else {"epochs": epochs}) | ({"subset": True} if subset else {})
         differences = [f"{epochs} epochs"] * (epochs is not None) + ["incomplete data allowed"] * subset
-        return replace(self, train={**self.train, **changes}, rehearsal=", ".join(differences))
+        stages = tuple(replace(stage, train={**stage.train, **changes}) for stage in self.stages)
+        return replace(self, stages=stages, rehearsal=", ".join(differences))
+
+    @property
+    def final(self) -> Stage:
+        """The stage whose network is tested."""
+        return self.stages[-1]
 
     @property
     def needs_two_folders(self) -> bool:
         """Whether it is tested on another dataset than it is trained on."""
-        return self.train["dataset"] != self.test["dataset"]
+        return bool(self.final.train["dataset"] != self.test["dataset"])
 
 
 def recipe_names() -> list[str]:
@@ -88,10 +99,15 @@ def parse_recipe(name: str, text: str) -> Recipe:
     return Recipe(
         name=name,
         title=content["recipe"]["title"],
-        run=content["recipe"].get("run", name),
-        train=train,
+        stages=_stages(content["recipe"].get("run", name), train, content.get("stage", [{}])),
         train_folder=train_folder,
         test=content["test"],
         evaluate=content["evaluate"],
         paper=paper,
     )
+
+
+def _stages(run: str, common: Mapping[str, Any], changes: list[dict[str, Any]]) -> tuple[Stage, ...]:
+    """Stages with the ``common`` settings and their own; the last has the recipe's name, the others a number too."""
+    names = [f"{run}-stage{number}" for number in range(1, len(changes))] + [run]
+    return tuple(Stage(run=name, train={**common, **own}) for name, own in zip(names, changes, strict=True))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from marginshot.evaluation.run import Run
     from marginshot.reporting.grid import Cell, Grid
     from marginshot.vision.datasets import ImageSet
-    from marginshot.vision.settings import Hardware
+    from marginshot.vision.settings import Hardware, TrainSettings
 
 
 def command(
@@ -34,7 +34,7 @@ def command(
     ] = None,
     out: Annotated[Path, typer.Option("--out", help="Runs, features and results go here.")] = Path("runs"),
     epochs: Annotated[
-        int | None, typer.Option("--epochs", help="Train for fewer (or more) epochs than the recipe: a rehearsal.")
+        int | None, typer.Option("--epochs", help="Epochs of each training, instead of the recipe's: a rehearsal.")
     ] = None,
     subset: Annotated[bool, typer.Option("--subset", help="Accept incomplete datasets: a rehearsal.")] = False,
     tasks: Annotated[int | None, typer.Option("--tasks", help="Number of tasks (default: the recipe's).")] = None,
@@ -100,25 +100,14 @@ def command(
 def describe_plan(recipe: Recipe, data: Path | None, test_data: Path | None, out: Path, tasks: int | None) -> list[str]:
     """Open the datasets and describe each stage in one line; raises if a dataset does not fit the recipe."""
     from marginshot._lib.files import check_writable
-    from marginshot.vision.batches import EpochBatches
-    from marginshot.vision.runs import RunFolder
-    from marginshot.vision.settings import TrainSettings
-    from marginshot.vision.training import open_splits
 
-    settings = TrainSettings.from_dict(dict(recipe.train), f"Recipe {recipe.name}")
-    source = data / recipe.train_folder if data is not None else None
-    base, validation, _ = open_splits(settings, source)
+    target = out / recipe.final.run
+    check_writable(next(parent for parent in (target, *target.parents) if parent.is_dir()) / "run")
+    lines = [_describe_stage(recipe, number, data, out) for number in range(len(recipe.stages))]
     test = _test_images(recipe, test_data)
-    folder = RunFolder(out / recipe.run)
-    check_writable(next(parent for parent in (folder.path, *folder.path.parents) if parent.is_dir()) / "run")
-    n_steps = EpochBatches(len(base), settings.batch_size, settings.seed).steps_per_epoch
-    done = folder.finished_epochs()
     methods, shots = recipe.evaluate["methods"], recipe.evaluate["shots"]
     return [
-        f"Train {settings.backbone} on {base.name}: {len(base.classes)} classes, {len(base):,} pictures of "
-        f"{settings.image_size} px, {settings.epochs} epochs of {n_steps:,} steps of {settings.batch_size}"
-        + (f"; {done} epochs are done." if done else "."),
-        f"Validate after each on {validation.name}: {len(validation.classes)} classes, {len(validation):,} pictures.",
+        *lines,
         f"Extract {test.name}: {len(test.classes)} classes, {len(test):,} pictures, to {recipe.name}-test.npz.",
         f"Evaluate {', '.join(methods)} on {tasks or recipe.evaluate['tasks']:,} 5-way tasks of each of "
         f"{' and '.join(map(str, shots))} shots, to {recipe.name}.json.",
@@ -126,18 +115,54 @@ def describe_plan(recipe: Recipe, data: Path | None, test_data: Path | None, out
     ]
 
 
-def _train(recipe: Recipe, data: Path | None, out: Path, hardware: Hardware) -> bool:
-    """Train unless the run is finished; returns False in helper processes of the training."""
+def _describe_stage(recipe: Recipe, number: int, data: Path | None, out: Path) -> str:
+    """One training, its validation, and how far it is."""
+    from marginshot.vision.batches import EpochBatches
     from marginshot.vision.runs import RunFolder
+    from marginshot.vision.training import open_splits
+
+    settings = _settings(recipe, number)
+    base, validation, _ = open_splits(settings, _train_data(recipe, data))
+    n_steps = EpochBatches(len(base), settings.batch_size, settings.seed).steps_per_epoch
+    start = f" from the weights of {recipe.stages[number - 1].run}" if number else ""
+    done = RunFolder(out / recipe.stages[number].run).finished_epochs()
+    return (
+        f"Train {settings.backbone}{start} on {base.name}: {len(base.classes)} classes, {len(base):,} pictures of "
+        f"{settings.image_size} px, {settings.epochs} epochs of {n_steps:,} steps of {settings.batch_size}; validate "
+        f"after each on {len(validation.classes)} classes, {len(validation):,} pictures"
+        + (f"; {done} epochs are done." if done else ".")
+    )
+
+
+def _settings(recipe: Recipe, number: int) -> TrainSettings:
     from marginshot.vision.settings import TrainSettings
 
-    settings = TrainSettings.from_dict(dict(recipe.train), f"Recipe {recipe.name}")
-    folder = RunFolder(out / recipe.run)
-    if folder.finished_epochs() == settings.epochs and folder.read_config()[0] == settings:
-        say(f"Training is finished: {folder.path}.")
-        return True
-    source = data / recipe.train_folder if data is not None else None
-    return run_training(settings, hardware, source, folder.path).is_first_process
+    return TrainSettings.from_dict(dict(recipe.stages[number].train), f"Recipe {recipe.name}")
+
+
+def _train_data(recipe: Recipe, data: Path | None) -> Path | None:
+    return data / recipe.train_folder if data is not None else None
+
+
+def _train(recipe: Recipe, data: Path | None, out: Path, hardware: Hardware) -> bool:
+    """Train the stages that are not finished; returns False in helper processes of the training.
+
+    With several devices every process goes through all stages, because its helpers are started only once.
+    """
+    from marginshot.vision.runs import RunFolder
+    from marginshot.vision.starting import starting_from
+
+    is_first, previous = True, None
+    for number, stage in enumerate(recipe.stages):
+        folder = RunFolder(out / stage.run)
+        settings = starting_from(_settings(recipe, number), previous)
+        if folder.finished_epochs() == settings.epochs and folder.read_config()[0] == settings:
+            say(f"Training is finished: {folder.path}.")
+        else:
+            result = run_training(settings, hardware, _train_data(recipe, data), folder.path, previous)
+            is_first = result.is_first_process
+        previous = folder.path
+    return is_first
 
 
 def _extract(recipe: Recipe, data: Path | None, out: Path, features: Path, workers: int) -> None:
@@ -147,7 +172,7 @@ def _extract(recipe: Recipe, data: Path | None, out: Path, features: Path, worke
     from marginshot.vision.extraction import ExtractSettings, extraction_identity, parts_path, provenance_path
 
     settings = ExtractSettings(workers=workers)
-    encoder = load_encoder(str(out / recipe.run))
+    encoder = load_encoder(str(out / recipe.final.run))
     images = _test_images(recipe, data)
     about = provenance_path(features)
     identity = extraction_identity(encoder, images, settings)
@@ -164,8 +189,8 @@ def _test_images(recipe: Recipe, data: Path | None) -> ImageSet:
     from marginshot.vision.datasets import open_dataset
 
     source = data / recipe.test.get("folder", "") if data is not None else None
-    seed = int(recipe.train.get("seed", 0))
-    subset = bool(recipe.train.get("subset", False))
+    seed = int(recipe.final.train.get("seed", 0))
+    subset = bool(recipe.final.train.get("subset", False))
     images = open_dataset(recipe.test["dataset"], source, recipe.test["split"], seed=seed, subset=subset)
     without = tuple(recipe.test.get("without", ()))
     kept = [name for name in images.classes if name.split("/")[0] not in without]
