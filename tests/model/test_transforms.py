@@ -11,7 +11,8 @@ from marginshot import CentreAndNormalise, DiscriminantTransform, TransductiveMa
 from marginshot.evaluation.whitening import WithinClassWhitening
 from marginshot.labelling.sketch import EmbeddingView
 from marginshot.labelling.suggestions import suggest_rows
-from marginshot.model.transforms import centre_and_normalize, l2_normalize, power_transform
+from marginshot.methods._preparation import power_transform
+from marginshot.model.transforms import centre_and_normalize, l2_normalize
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marginshot._lib.warn import warn_user
 from marginshot.classifier.estimator import TransductiveMaxMarginClassifier
 from marginshot.labelling.collection import NONE
 from marginshot.labelling.names import Names, with_names
@@ -27,11 +27,10 @@ def make_classifier(X: NDArray[np.floating]) -> TransductiveMaxMarginClassifier:
     """The classifier of all labelling: real folders are unbalanced and have many classes, hence the preset."""
     options: dict[str, Any] = {}
     if not search_is_fast(len(X)):
-        warnings.warn(
+        warn_user(
             f"{len(X):,} items are too many to compare all pairs, so they are labelled without their nearest "
             f"neighbours, and less well; to keep these run {INSTALL}.",
             RuntimeWarning,
-            stacklevel=3,
         )
         options = {"n_neighbors": 0, "calibration": "mixture", "feature_transform": "power"}
     if differ_in_length(X):
@@ -140,10 +139,7 @@ def label_rows(
     examples = np.where(is_name & np.isin(known, given), -1, known)
     view, none = EmbeddingView(rows), given == NONE
     rejection, foreign = fit_rejection(view, examples, settings.lose, np.pad(none, (0, len(rows) - len(X))))
-    # Left out by `fit` where items times classes are many.
-    probabilities = getattr(classifier, "label_distributions_", None)
-    if probabilities is None:
-        probabilities = classifier.predict_proba(rows)
+    probabilities = classifier.label_distributions_
     asked = np.pad(given, (0, len(rows) - len(X)))  # names are not asked about
     suggested = suggest_rows(view, probabilities, asked, settings.suggest)
     probabilities, foreign = probabilities[: len(X)], foreign[: len(X)]

@@ -7,7 +7,6 @@ import json
 import os
 import tempfile
 import time
-import warnings
 import zipfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -18,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from marginshot._lib.files import atomic_path
 from marginshot._lib.reading import read_npz, reading
+from marginshot._lib.warn import warn_user
 from marginshot.classifier.estimator import TransductiveMaxMarginClassifier
 from marginshot.classifier.persistence import assert_format
 from marginshot.labelling.classify import Answers, apply_rows
@@ -128,11 +128,10 @@ class LabelModel:
         if collection.kind != self.kind:
             raise ValueError(f"The model labels {self.kind}s; got {collection.kind}s.")
         if encoder is not None and encoder.identity != self.identity:
-            warnings.warn(
+            warn_user(
                 f"the model was fitted with {self.identity!r}; here is {encoder.identity!r}. Labels may differ; fit "
                 "the model again to be sure.",
                 RuntimeWarning,
-                stacklevel=3,
             )
         embedded = embed(replace(collection, labels=("",) * len(collection)), encoder, store, on_progress)
         if not len(embedded.X):

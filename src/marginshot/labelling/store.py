@@ -10,7 +10,6 @@ import hashlib
 import os
 import sqlite3
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot._lib.files import PRIVATE, atomic_path
+from marginshot._lib.warn import warn_user
 from marginshot.labelling.errors import Option, RefusedError
 
 DEFAULT_LIMIT = 2_000_000_000  # bytes of embeddings
@@ -126,7 +126,7 @@ class Store:
             with self._open() as connection:
                 connection.executemany("INSERT OR REPLACE INTO embeddings VALUES (?, ?, ?)", rows)
         except ValueError as error:
-            warnings.warn(f"Embeddings are not kept for the next run: {error}", RuntimeWarning, stacklevel=2)
+            warn_user(f"Embeddings are not kept for the next run: {error}", RuntimeWarning)
 
     def trim(self) -> None:
         """Drop the embeddings unused longest until the rest fits the limit."""

@@ -18,7 +18,7 @@ from marginshot.methods.bavardage import BAVARDAGE
 from marginshot.methods.bd_cspn import BDCSPN
 from marginshot.methods.bms import BMS
 from marginshot.methods.bpa import BPA
-from marginshot.methods.fs_tmmc import FSMMC, FSTMMC, FSTMMCAuto, FSTMMCBalanced, FSTMMCEstimatedPrior
+from marginshot.methods.fs_tmmc import FSMMC, FSTMMC, FSTMMCAuto, FSTMMCBalanced, FSTMMCEstimatedPrior, FSTMMCPrinted
 from marginshot.methods.ilpc import ILPC
 from marginshot.methods.label_propagation import LabelPropagation
 from marginshot.methods.laplacianshot import LaplacianShot, LaplacianShotUnrectified
@@ -53,6 +53,7 @@ __all__ = [
     "FSTMMCAuto",
     "FSTMMCBalanced",
     "FSTMMCEstimatedPrior",
+    "FSTMMCPrinted",
     "LabelPropagation",
     "LaplacianShot",
     "LaplacianShotUnrectified",

@@ -68,3 +68,25 @@ def squared_distances(left: Array, right: Array) -> Array:
     distances += squared_norms(left)[:, :, None]
     distances += squared_norms(right)[:, None, :]
     return np.maximum(distances, 0.0, out=distances)
+
+
+def largest_in_row(weights: Array, n: int) -> NDArray[np.bool_]:
+    """Which of the edge weights (T, M, M) are among the ``n`` largest of their row."""
+    n_rows = weights.shape[2]
+    if n >= n_rows:
+        return np.ones(weights.shape, dtype=bool)
+    cut = np.partition(weights, n_rows - n, axis=2)[:, :, n_rows - n, None]
+    kept: NDArray[np.bool_] = weights >= cut
+    return kept
+
+
+def divide_by_degrees(weights: Array) -> None:
+    """Divide symmetric edge weights (T, M, M) by the roots of both rows' degrees, in place.
+
+    A row without neighbours keeps its own label, or none.
+    """
+    degrees = weights.sum(axis=2)
+    degrees[degrees == 0.0] = 1.0
+    roots = np.sqrt(degrees)
+    weights /= roots[:, :, None]
+    weights /= roots[:, None, :]

@@ -1,4 +1,4 @@
-"""Coordinates in the span of the support, which contains the weights of linear heads."""
+"""Linear heads of scikit-learn: the coordinates they are trained in, and their scores of each class."""
 
 from __future__ import annotations
 
@@ -27,3 +27,8 @@ def support_coordinates(support: NDArray[Any], query: NDArray[Any]) -> tuple[NDA
         return support.astype(np.float64), query.astype(np.float64)
     basis, coordinates = np.linalg.qr(support.swapaxes(1, 2).astype(np.float64))
     return np.ascontiguousarray(coordinates.swapaxes(1, 2)), np.matmul(query.astype(np.float64), basis)
+
+
+def class_scores(decisions: NDArray[Any]) -> NDArray[Any]:
+    """Scores (m, N) from scikit-learn's decisions: (m, N), or (m,) with two classes, the second's less the first's."""
+    return decisions if decisions.ndim == 2 else np.stack([-decisions / 2, decisions / 2], axis=1)

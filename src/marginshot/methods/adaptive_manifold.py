@@ -96,7 +96,6 @@ class AdaptiveManifold(TaskwiseMethod):
         return softmax(scores)
 
     def _score(self, tasks: Tasks) -> NDArray[Any]:
-        n_shot = tasks.support.shape[1] / tasks.n_way
         support, query = (
             rows.astype(np.float64) for rows in power_centre_normalize(tasks.support, tasks.query, self.power)
         )
@@ -104,13 +103,13 @@ class AdaptiveManifold(TaskwiseMethod):
             cross_entropy=self.cross_entropy_weight,
             marginal=self.marginal_weight,
             conditional=self.conditional_weight,
-            alpha=_between(n_shot, 2.0, 5.0) if self.alpha is None else self.alpha,
+            alpha=tasks.between_shots(2.0, 5.0) if self.alpha is None else self.alpha,
         )
         manifold = Manifold(
             rows=np.concatenate([support, query], axis=1),
             n_way=tasks.n_way,
-            n_neighbors=round(_between(n_shot, 20, 10)) if self.n_neighbors is None else self.n_neighbors,
-            damping=_between(n_shot, 0.8, 0.9) if self.damping is None else self.damping,
+            n_neighbors=round(tasks.between_shots(20, 10)) if self.n_neighbors is None else self.n_neighbors,
+            damping=tasks.between_shots(0.8, 0.9) if self.damping is None else self.damping,
             temperature=self.temperature,
         )
         targets, n_support = one_hot(tasks.labels, tasks.n_way, np.float64), support.shape[1]
@@ -123,8 +122,3 @@ class AdaptiveManifold(TaskwiseMethod):
         parameters = manifold.pack(class_means(support, tasks.labels, tasks.n_way))
         parameters = adam(gradient, parameters, learning_rate=self.learning_rate, n_steps=self.max_iter)
         return manifold.spread(parameters)[0][:, n_support:]
-
-
-def _between(n_shot: float, one: float, five: float) -> float:
-    """Interpolate linearly between the authors' values at one and at five shots."""
-    return one + (five - one) * min(max(n_shot - 1.0, 0.0), 4.0) / 4.0

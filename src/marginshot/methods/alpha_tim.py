@@ -81,7 +81,7 @@ class AlphaTIM(TaskwiseMethod):
             cross_entropy=self.cross_entropy_weight,
             marginal=self.marginal_weight,
             conditional=self.conditional_weight,
-            alpha=_tuned_alpha(tasks.support.shape[1] / tasks.n_way) if self.alpha is None else self.alpha,
+            alpha=tasks.between_shots(2.0, 7.0) if self.alpha is None else self.alpha,
         )
         return train_head(
             tasks,
@@ -91,8 +91,3 @@ class AlphaTIM(TaskwiseMethod):
             learning_rate=self.learning_rate,
             n_steps=self.max_iter,
         )
-
-
-def _tuned_alpha(n_shot: float) -> float:
-    """Interpolate linearly between the authors' values at one and at five shots."""
-    return 2.0 + 5.0 * min(max(n_shot - 1.0, 0.0), 4.0) / 4.0

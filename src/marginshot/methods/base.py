@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol, TypeGuard, TypeVar
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from marginshot._lib.validation import check_task_batch
+from marginshot._lib.warn import warn_user
 from marginshot.data.table import FeatureTable
 
 Scores = NDArray[np.float64]
@@ -167,6 +167,11 @@ class Tasks:
     n_way: int
     converged: NDArray[np.bool_]
 
+    def between_shots(self, one: float, five: float) -> float:
+        """A setting for these tasks, interpolated linearly between its authors' values at one and at five shots."""
+        n_shot = self.support.shape[1] / self.n_way
+        return one + (five - one) * min(max(n_shot - 1.0, 0.0), 4.0) / 4.0
+
 
 def score_tasks(
     score: Callable[[Tasks], NDArray[Any]], support: ArrayLike, support_labels: ArrayLike, query: ArrayLike
@@ -232,8 +237,6 @@ def _warn_unfinished(method: str, unfinished: int, n_tasks: int) -> None:
     """One warning for all tasks of a batch that did not converge."""
     from sklearn.exceptions import ConvergenceWarning
 
-    warnings.warn(
-        f"{method} did not converge in {unfinished} of {n_tasks} tasks: raise max_iter or tol.",
-        ConvergenceWarning,
-        stacklevel=3,
+    warn_user(
+        f"{method} did not converge in {unfinished} of {n_tasks} tasks: raise max_iter or tol.", ConvergenceWarning
     )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from marginshot.methods._batched import softmax
 from marginshot.methods._heads import CosineHead, train_head
 from marginshot.methods._information import InformationObjective
-from marginshot.methods._linear import support_coordinates
+from marginshot.methods._linear import class_scores, support_coordinates
 from marginshot.methods.base import Scores, Tasks, TaskwiseMethod, check_count, check_setting, register
 from marginshot.model.transforms import Centre, centre_and_normalize, check_centre
 
@@ -70,8 +70,7 @@ class Baseline(TaskwiseMethod):
         strength = (1 if tasks.n_way > 2 else 2) / (self.weight_decay * support.shape[1])
         for t in range(query.shape[0]):
             head = LogisticRegression(C=strength, tol=_TOL, max_iter=self.max_iter)
-            decisions = head.fit(support[t], tasks.labels[t]).decision_function(query[t])
-            scores[t] = decisions if tasks.n_way > 2 else np.stack([-decisions / 2, decisions / 2], axis=1)
+            scores[t] = class_scores(head.fit(support[t], tasks.labels[t]).decision_function(query[t]))
         return scores
 
 

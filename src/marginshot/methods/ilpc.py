@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.methods._batched import inner_products
+from marginshot.methods._batched import divide_by_degrees, inner_products, largest_in_row
 from marginshot.methods._preparation import power_centre_normalize
 from marginshot.methods.base import Tasks, TaskwiseMethod, check_count, check_setting, register
 
@@ -110,14 +110,8 @@ class ILPC(TaskwiseMethod):
         n_rows = cosines.shape[1]
         weights = np.maximum(cosines, 0.0) ** _EDGE_POWER
         weights[:, np.arange(n_rows), np.arange(n_rows)] = 0.0
-        if self.n_neighbors < n_rows - 1:
-            cut = np.partition(weights, n_rows - self.n_neighbors, axis=2)[:, :, n_rows - self.n_neighbors, None]
-            weights *= weights >= cut
+        weights *= largest_in_row(weights, self.n_neighbors)
         weights = weights + weights.swapaxes(1, 2)
-        degrees = weights.sum(axis=2)
-        degrees[degrees == 0.0] = 1.0  # a row without neighbours keeps its own label, or none
-        roots = np.sqrt(degrees)
-        weights /= roots[:, :, None]
-        weights /= roots[:, None, :]
+        divide_by_degrees(weights)
         propagator: NDArray[np.float64] = np.linalg.inv(np.eye(n_rows) - self.damping * weights)
         return propagator

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.methods._batched import one_hot, softmax, squared_distances
+from marginshot.methods._batched import divide_by_degrees, largest_in_row, one_hot, softmax, squared_distances
 from marginshot.methods.base import Scores, Tasks, TaskwiseMethod, check_count, check_setting, register
 from marginshot.model.transforms import Centre, centre_and_normalize, check_centre
 
@@ -77,13 +77,7 @@ class LabelPropagation(TaskwiseMethod):
         n_rows = distances.shape[1]
         weights = np.exp(distances * (-0.5 / self.width**2))
         weights[:, np.arange(n_rows), np.arange(n_rows)] = 0.0
-        if self.n_neighbors < n_rows - 1:
-            cut = np.partition(weights, n_rows - self.n_neighbors, axis=2)[:, :, n_rows - self.n_neighbors, None]
-            near = weights >= cut
-            weights *= near | near.swapaxes(1, 2)
-        degrees = weights.sum(axis=2)
-        degrees[degrees == 0.0] = 1.0  # a point without neighbours keeps its own label, or none
-        roots = np.sqrt(degrees)
-        weights /= roots[:, :, None]
-        weights /= roots[:, None, :]
+        near = largest_in_row(weights, self.n_neighbors)
+        weights *= near | near.swapaxes(1, 2)
+        divide_by_degrees(weights)
         return weights

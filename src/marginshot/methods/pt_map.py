@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot.methods._batched import class_means, inner_products, softmax, squared_distances
-from marginshot.methods._preparation import centre_each_and_normalize
+from marginshot.methods._preparation import centre_each_and_normalize, power_transform
 from marginshot.methods.base import Scores, Tasks, TaskwiseMethod, check_count, check_setting, register
-from marginshot.model.transforms import l2_normalize, power_transform
+from marginshot.model.transforms import l2_normalize
 
 
 @register

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.methods._linear import support_coordinates
+from marginshot.methods._linear import class_scores, support_coordinates
 from marginshot.methods.base import Tasks, TaskwiseMethod, check_count, check_setting, register
 from marginshot.model.transforms import Centre, centre_and_normalize, check_centre
 
@@ -66,7 +66,5 @@ class SVMHead(TaskwiseMethod):
                 max_iter=self.max_iter,
                 random_state=0,  # sets the order in which the solver visits rows: rounding only
             )
-            decisions = machine.fit(support[t], tasks.labels[t]).decision_function(query[t])
-            # With two classes scikit-learn gives the second's score minus the first's.
-            scores[t] = decisions if tasks.n_way > 2 else np.stack([-decisions / 2, decisions / 2], axis=1)
+            scores[t] = class_scores(machine.fit(support[t], tasks.labels[t]).decision_function(query[t]))
         return scores

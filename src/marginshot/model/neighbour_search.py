@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot._lib.threads import give_way, n_threads
+from marginshot._lib.warn import warn_user
 from marginshot.data.rows import ArrayRows
 
 Array = NDArray[np.floating]
@@ -61,11 +62,10 @@ def nearest_of_each(rows: Array, k: int) -> Indices:
         return compare_all(rows, k, everyone)
     if search_is_fast(len(rows)):
         return _descend(rows, k)
-    warnings.warn(
+    warn_user(
         f"The neighbours of {len(rows):,} rows are searched among all pairs, which takes long beyond "
         f"{LARGEST_EXACT:,} rows; for a fast search run {INSTALL}, or set n_neighbors=0.",
         RuntimeWarning,
-        stacklevel=2,
     )
     return compare_all(rows, k, everyone)
 

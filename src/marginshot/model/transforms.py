@@ -17,9 +17,6 @@ Array = NDArray[np.floating]
 #: the mean of the support, nowhere ("none"), or a vector of shape (D,), usually the mean of the base classes.
 Centre = Literal["task", "support", "none"] | NDArray[Any] | tuple[float, ...]
 
-# Keeps the square root's slope finite at zero, as in the code published with the power transform's paper.
-_POWER_OFFSET = 1e-6
-
 _SAMPLED_ROWS = 2000  # that tell how rows differ
 
 
@@ -186,11 +183,6 @@ def centre_and_normalize(support: Array, query: Array, centre: Centre) -> tuple[
         return l2_normalize(support), l2_normalize(query)
     least = rounding_length(origin)
     return scale_to_unit_length(support - origin, least)[0], scale_to_unit_length(query - origin, least)[0]
-
-
-def power_transform(rows: Array, power: float) -> Array:
-    """Negative features to zero, then each feature to ``power``: makes long-tailed activations less so."""
-    return (np.maximum(rows, 0.0) + rows.dtype.type(_POWER_OFFSET)) ** power
 
 
 def check_centre(centre: Centre) -> None:
