@@ -20,14 +20,14 @@ FORMULAS = ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "'
 
 @given(st.text())
 def test_every_cell_comes_back_as_it_was(text):
-    assert original_cell(safe_cell(text)) == text or text.startswith("'")
+    assert original_cell(safe_cell(text)) == text
     assert original_cell(safe_cell(original_cell(text))) == original_cell(text)
 
 
 @given(st.text(alphabet="'=+-@\t\r1ax"))
 def test_no_written_cell_starts_a_formula(text):
     written = safe_cell(text)
-    assert original_cell(written) == text or (written == text and original_cell(text) != text)
+    assert original_cell(written) == text
     if written[:1] in ("=", "+", "-", "@", "\t", "\r"):
         float(written)
 
