@@ -267,35 +267,36 @@ class Session(Journal):
 
     def confirm(self, items: Items) -> int:
         """Say that the present answers for these items are right."""
-        return self._say(acts.label(self._answered(self.rows(items)), "confirm"))
+        return self._say(acts.label(self._answered(self._present, self.rows(items)), "confirm"))
 
     def accept(self, at_least: float = 0.95) -> int:
         """Take the answers of all unlabelled items of at least this probability, without looking at each."""
-        rows = self._acceptable(at_least)
+        answers = self._present
+        rows = self._acceptable(answers, at_least)
         if not len(rows):
             raise ValueError(f"No unlabelled item has an answer of probability {at_least:g} or more.")
-        return self._say(acts.label(self._answered(rows.tolist()), "accept"))
+        return self._say(acts.label(self._answered(answers, rows.tolist()), "accept"))
 
     def preview_accept(self, at_least: float = 0.95) -> tuple[int, float]:
         """How many items `accept` would label, and how many of these are expected to be wrong."""
-        rows = self._acceptable(at_least)
-        return len(rows), float((1.0 - self._present.confidence[rows]).sum())
+        answers = self._present
+        rows = self._acceptable(answers, at_least)
+        return len(rows), float((1.0 - answers.confidence[rows]).sum())
 
     @property
     def _present(self) -> SessionAnswers:
         """What the user sees: the newest answers, made now where there are none yet."""
         return self.latest or self.answers
 
-    def _acceptable(self, at_least: float) -> Rows:
+    def _acceptable(self, answers: SessionAnswers, at_least: float) -> Rows:
         if not 0 < at_least <= 1:
             raise ValueError(f"The least probability to accept lies between 0 and 1; got {at_least}.")
-        answers = self._present
         sure = (answers.codes >= 0) & (answers.confidence >= at_least) & ~answers.foreign
         return np.flatnonzero(sure & (self._state.given == UNKNOWN))
 
-    def _answered(self, rows: Sequence[int]) -> dict[str, list[str]]:
+    def _answered(self, answers: SessionAnswers, rows: Sequence[int]) -> dict[str, list[str]]:
         """Keys of the rows by the class answered."""
-        answers, names = self._present, {known.id: known.name for known in self._state.classes}
+        names = {known.id: known.name for known in self._state.classes}
         without = [row for row in rows if int(answers.codes[row]) not in names]
         if without:
             raise ValueError(f"{self.items[without[0]]!r} has no answer to confirm yet; label it instead.")
