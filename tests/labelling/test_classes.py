@@ -42,13 +42,18 @@ def test_the_page_says_where_the_labels_come_from(tickets, run):
     assert "from the names of 2 classes" in tickets.with_name("done-gallery.html").read_text(encoding="utf-8")
 
 
-def test_a_table_of_descriptions(tickets, run):
+def test_a_table_of_descriptions(tickets, run, monkeypatch):
     lines = ["class,description", "c1,billing", "c2,bug", "c2,start", ",ignored"]
     (tickets.parent / "topics.csv").write_text("\n".join(lines), encoding="utf-8")
     arguments = ("label", "tickets.csv", "--text", "body", "--label", "topic", "--out", "done.csv", "--no-gallery")
     code, _, err = run(*arguments, "--classes", "topics.csv")
     assert code == 0, err
     assert labels_in(tickets.with_name("done.csv")) == ["c1"] * 3 + ["c2"] * 3
+    (tickets.parent / "elsewhere").mkdir()
+    monkeypatch.chdir(tickets.parent / "elsewhere")
+    code, _, err = run("label", "../tickets.csv", "--out", "../done.csv")
+    assert code == 0, err
+    assert f"--classes {tickets.parent / 'topics.csv'}" in err
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from marginshot.data.pictures import UnreadablePictureError
 from marginshot.labelling import transfers
 from marginshot.labelling.encoders import PictureEncoder
 
@@ -146,6 +147,45 @@ def test_an_unreadable_file_is_reported_and_skipped(workplace, run):
     assert "Left out broken.jpg: cannot be read as a picture" in err
     assert "broken.jpg" not in {row["item"] for row in read(workplace / "labelled" / "labels.csv")}
     assert "broken.jpg" in (workplace / "labelled" / "gallery.html").read_text(encoding="utf-8")
+
+
+def test_an_unreadable_file_does_not_load_the_encoder_again(workplace, run, monkeypatch):
+    (workplace / "photos" / "broken.jpg").write_bytes(b"no picture")
+    arguments = ("label", "photos", "--examples", "examples", "--out", "labelled", "--no-gallery")
+    assert run(*arguments)[0] == 0
+
+    def load(self):
+        raise AssertionError("the network was loaded")
+
+    monkeypatch.setattr(PictureEncoder, "load", load)
+    code, _, err = run(*arguments)
+    assert code == 0
+    assert "Left out broken.jpg: cannot be read as a picture" in err
+    (workplace / "photos" / "broken.jpg").write_bytes(b"another content")
+    with pytest.raises(AssertionError, match="the network was loaded"):
+        run(*arguments)
+
+
+def test_a_disk_at_fault_is_not_remembered(workplace, run, monkeypatch):
+    arguments = ("label", "photos", "--examples", "examples", "--out", "labelled", "--no-gallery")
+
+    def prepare(self, path):
+        raise UnreadablePictureError("cannot be read as a picture") from OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(PictureEncoder, "prepare", prepare)
+        assert run(*arguments)[0] == 2
+    assert run(*arguments)[0] == 0
+
+
+def test_a_name_of_two_lines_is_one_line_of_a_dry_run(workplace, run, draw_picture):
+    draw_picture(workplace / "photos" / "two\nlines.png", "red", 99)
+    code, out, err = run(
+        "label", "photos", "--examples", "examples", "--out", "labelled", "--copy", "--dry-run", "--verbose"
+    )
+    assert code == 0, err
+    assert sum(line.startswith("copy ") for line in out.splitlines()) == 25
+    assert "two\\nlines.png -> " in out
 
 
 @pytest.mark.parametrize(

@@ -193,6 +193,13 @@ def test_after_a_move_the_table_has_the_new_paths(workplace, run):
     assert "1 row differs" in err
 
 
+def test_after_a_complete_move_the_next_run_says_where_the_pictures_are(workplace, run):
+    assert run(*FIRST, "--move")[0] == 0
+    code, _, err = run(*AGAIN, "--move")
+    assert code == 2
+    assert "The last run moved the pictures of photos into labelled, and there are no new ones." in err
+
+
 def test_a_killed_run_does_not_make_guesses_look_like_corrections(first, run, monkeypatch):
     from marginshot.labelling import outputs
 

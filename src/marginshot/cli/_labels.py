@@ -66,6 +66,8 @@ def chosen_action(*, copy: bool, move: bool, link: bool) -> Action | None:
 
 def remembered(context: typer.Context, names: Iterable[str], said: Said) -> dict[str, Any]:
     """Options to keep for the next run into the same place; prints those recalled from the last run, and notes."""
+    from marginshot.labelling.classes import is_table_of_classes
+
     usual = {parameter.name: parameter.default for parameter in context.command.params}
     values = {name: context.params[name] for name in names}
     recalled = [name for name in names if _is_recalled(context, name) and values[name] not in (usual[name], None, [])]
@@ -74,7 +76,10 @@ def remembered(context: typer.Context, names: Iterable[str], said: Said) -> dict
     for note in said.notes:
         say(note)
     plain = {name: list(map(str, value)) if isinstance(value, list) else value for name, value in values.items()}
-    return plain | {"examples": [str(path.absolute()) for path in said.examples]}
+    absolute: dict[str, Any] = {"examples": [str(path.absolute()) for path in said.examples]}
+    if is_table_of_classes(values.get("classes") or ""):
+        absolute["classes"] = str(Path(values["classes"]).absolute())
+    return plain | absolute
 
 
 def _is_recalled(context: typer.Context, name: str) -> bool:
@@ -136,11 +141,15 @@ def preview(labelling: Labelling, outputs: Outputs, show: Show) -> None:
     _emit_classes(labelling, show)
     shown = plan if show.verbose else plan[:PREVIEW_LINES]
     for item in shown:
-        emit(f"{outputs.transfer} {item.source} -> {item.target}")
+        emit(f"{outputs.transfer} {_in_a_line(item.source)} -> {_in_a_line(item.target)}")
     if len(shown) < len(plan):
         say(f"… and {len(plan) - len(shown):,} more; --verbose lists all.")
     fate = f" {len(plan):,} pictures would go into class folders." if outputs.transfer else ""
     say(f"Dry run:{fate} Nothing was written.")
+
+
+def _in_a_line(path: Path) -> str:
+    return str(path).replace("\n", "\\n").replace("\r", "\\r")
 
 
 def _report_pictures(placed: Placed) -> None:

@@ -163,6 +163,7 @@ def command(
     request = label_request(opened, said.examples, encoder, settings, said.labels, options)
     if not dry_run and _labels.resume(outputs, request):
         return
+    said.check_not_moved(source, out)
     if not dry_run:
         outputs.check(request, store, force=force, taken=said.taken)
     collection = _collect(opened, text, said, outputs, needed=not named)

@@ -38,9 +38,14 @@ def read_classes(text: str) -> dict[str, tuple[str, ...]]:
     >>> read_classes("billing, bug")
     {'billing': (), 'bug': ()}
     """
-    if Path(text).suffix.lower() in TABLE_SUFFIXES:
+    if is_table_of_classes(text):
         return _from_table(Path(text))
     return as_classes(name.strip() for name in text.split(",") if name.strip())
+
+
+def is_table_of_classes(text: str) -> bool:
+    """Whether the text is the name of a table, not a list of names."""
+    return Path(text).suffix.lower() in TABLE_SUFFIXES
 
 
 def check_named(classes: Classes, labels: Iterable[str], encoder: ItemEncoder | None) -> None:

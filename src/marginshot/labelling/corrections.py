@@ -11,7 +11,7 @@ from typing import Any
 from marginshot._lib.reading import DamagedFileError
 from marginshot.labelling.collection import Collection
 from marginshot.labelling.errors import RefusedError
-from marginshot.labelling.folders import Example, find_picture
+from marginshot.labelling.folders import Example, find_picture, find_pictures
 from marginshot.labelling.outputs import Outputs, table_path
 from marginshot.labelling.records import Corrections, Record, is_own, load_record, record_path, row_keys
 from marginshot.labelling.sources import Source
@@ -52,6 +52,15 @@ class Said:
         """The pictures of ``folder``, or beside the ``table``, that were labelled; those gone since are left out."""
         places = {key: [path for path in (folder / key, table.parent / key) if path.is_file()] for key in self.labels}
         return [Example(found[0], self.labels[key]) for key, found in places.items() if found]
+
+    def check_not_moved(self, folder: Path, out: Path) -> None:
+        """Raise RefusedError where the last run moved all pictures of ``folder`` into ``out``."""
+        before = self.record.written[0].before if self.record is not None else []
+        if before and not any(find_pictures(folder, [out])):
+            raise RefusedError(
+                f"The last run moved the pictures of {folder} into {out}, and there are no new ones. Put new pictures "
+                f"into {folder}, or move back those that are to be labelled again."
+            )
 
     def fill(self, collection: Collection, source: Source) -> Collection:
         """The rows of a table with the labels said beside those in the table itself."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import PIL
 from numpy.typing import NDArray
 
 from marginshot.data.pictures import UnreadablePictureError, pillow_silenced
@@ -18,6 +19,8 @@ from marginshot.labelling.store import Store
 
 BATCH_SIZE = 32
 THREADS = 2
+
+_READER = f"Pillow {PIL.__version__}"  # another version may read what this one cannot
 
 #: Called with the name of a phase, the number of steps done and of all; 0 of 0 where a phase has none to count.
 Progress = Callable[[str, int, int], None]
@@ -101,6 +104,10 @@ def embed_batches(
         places.setdefault(key, []).append(row)
     known = {} if store is None else store.load([f"{key} {identity}" for key in places])
     vectors = {full.partition(" ")[0]: vector for full, vector in known.items()}
+    without = [f"{key} {_READER}" for key in places if key not in vectors]
+    unreadable = {} if store is None else store.load_unreadable(without)
+    reasons = {full.partition(" ")[0]: reason for full, reason in unreadable.items()}
+    problems |= {collection.items[row]: reason for key, reason in reasons.items() for row in places[key]}
     seconds["cache"] = time.perf_counter() - started
 
     def placed(batch: list[str], found: Sequence[NDArray[np.float32]], problems: dict[str, str]) -> Batch:
@@ -109,18 +116,26 @@ def embed_batches(
         return Batch([row for row, _ in rows], X, problems)
 
     yield placed(list(vectors), list(vectors.values()), problems)
-    missing = {key: rows[0] for key, rows in places.items() if key not in vectors}
+    missing = {key: rows[0] for key, rows in places.items() if key not in vectors and key not in reasons}
     done = 0
     with pillow_silenced():
         for batch, failed, found in _encode(missing, collection.contents, encoder, seconds, on_progress):
             if store is not None and batch:
                 store.keep([f"{key} {identity}" for key in batch], found)
-            unread = {collection.items[row]: reason for key, reason in failed.items() for row in places[key]}
+            if store is not None:
+                store.keep_unreadable({f"{key} {_READER}": str(e) for key, e in failed.items() if _is_lasting(e)})
+            unread = {collection.items[row]: str(error) for key, error in failed.items() for row in places[key]}
             yield placed(batch, list(found), unread)
             done += len(batch) + len(failed)
             on_progress("encoding", done, len(missing))
     if store is not None:
         store.trim()
+
+
+def _is_lasting(error: UnreadablePictureError) -> bool:
+    """Whether the content is at fault; not where memory or the disk is."""
+    cause = error.__cause__
+    return not isinstance(cause, MemoryError) and getattr(cause, "errno", None) is None
 
 
 def printable(item: str) -> str:
@@ -149,7 +164,7 @@ def _content_keys(
 
 def _encode(
     missing: dict[str, int], contents: Any, encoder: ItemEncoder, seconds: dict[str, float], on_progress: Progress
-) -> Iterator[tuple[list[str], dict[str, str], NDArray[np.float32]]]:
+) -> Iterator[tuple[list[str], dict[str, UnreadablePictureError], NDArray[np.float32]]]:
     """Keys, failures and embeddings of one batch after the other; the next batch is read while one is encoded."""
     keys = list(missing)
     batches = [keys[start : start + BATCH_SIZE] for start in range(0, len(keys), BATCH_SIZE)]
@@ -177,14 +192,17 @@ def _encode(
             yield good, failed, found
 
 
-def _collect(batch: list[str], futures: list[Future[Any]]) -> tuple[list[str], list[Any], dict[str, str]]:
+def _collect(
+    batch: list[str], futures: list[Future[Any]]
+) -> tuple[list[str], list[Any], dict[str, UnreadablePictureError]]:
+    """Keys of the readable contents, these prepared, and by key what was wrong with the others."""
     good: list[str] = []
     prepared: list[Any] = []
-    failed: dict[str, str] = {}
+    failed: dict[str, UnreadablePictureError] = {}
     for key, future in zip(batch, futures, strict=True):
         try:
             prepared.append(future.result())
             good.append(key)
         except UnreadablePictureError as error:
-            failed[key] = str(error)
+            failed[key] = error
     return good, prepared, failed

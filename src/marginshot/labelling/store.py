@@ -1,4 +1,4 @@
-"""What is kept between runs: embeddings by content and encoder, and a mark on every table we wrote.
+"""What is kept between runs: embeddings by content and encoder, unreadable contents, a mark on every table we wrote.
 
 One SQLite file in the user's cache folder. It can be deleted at any time; embeddings are then computed again, and
 existing outputs are no longer known as ours, so that replacing them has to be asked for.
@@ -10,7 +10,7 @@ import hashlib
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -29,6 +29,7 @@ _ONE_USE = 3600.0  # seconds in which several uses count as one: to note a use, 
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS embeddings (key TEXT PRIMARY KEY, vector BLOB NOT NULL, used REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS unreadable (key TEXT PRIMARY KEY, reason TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS outputs (path TEXT PRIMARY KEY, digest TEXT NOT NULL);
 """
 
@@ -122,9 +123,29 @@ class Store:
         """Store one embedding per key. A cache that cannot be written is worth a warning, not the end of the work."""
         now = time.time()
         rows = [(key, vector.astype("<f4").tobytes(), now) for key, vector in zip(keys, vectors, strict=True)]
+        self._add("embeddings", rows)
+
+    def load_unreadable(self, keys: Sequence[str]) -> dict[str, str]:
+        """What was wrong with the contents that could not be read, by key."""
+        found: dict[str, str] = {}
+        with self._open() as connection:
+            for start in range(0, len(keys), _LOOKUP):
+                part = tuple(keys[start : start + _LOOKUP])
+                marks = ",".join("?" * len(part))
+                found.update(connection.execute(f"SELECT key, reason FROM unreadable WHERE key IN ({marks})", part))
+        return found
+
+    def keep_unreadable(self, reasons: Mapping[str, str]) -> None:
+        """Remember what is wrong with contents, by key, so that the encoder is not loaded for them again."""
+        self._add("unreadable", list(reasons.items()))
+
+    def _add(self, table: str, rows: Sequence[tuple[object, ...]]) -> None:
+        if not rows:
+            return
+        marks = ", ".join("?" * len(rows[0]))
         try:
             with self._open() as connection:
-                connection.executemany("INSERT OR REPLACE INTO embeddings VALUES (?, ?, ?)", rows)
+                connection.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", rows)
         except ValueError as error:
             warn_user(f"Embeddings are not kept for the next run: {error}", RuntimeWarning)
 
@@ -148,9 +169,10 @@ class Store:
             return connection.execute("SELECT COUNT(*) FROM embeddings").fetchone()[0], _size(connection)
 
     def clear(self) -> None:
-        """Drop all embeddings; what is known about outputs stays."""
+        """Drop all embeddings, and what could not be read; what is known about outputs stays."""
         with self._open() as connection:
             connection.execute("DELETE FROM embeddings")
+            connection.execute("DELETE FROM unreadable")
 
     @contextmanager
     def own_output(self, path: Path) -> Iterator[Path]:
