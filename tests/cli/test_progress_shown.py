@@ -60,7 +60,7 @@ def test_a_log_gets_a_line_now_and_then(monkeypatch, capsys):
         for done in (0, 10, 1000, 1010):
             on_progress(done, 5000)
         on_progress(2000, 5000, "loss 0.5")
-    assert capsys.readouterr().err == "Tasks 1,000 of 5,000, 0:02:04 left\nTasks 2,000 of 5,000, loss 0.5\n"
+    assert capsys.readouterr().err == "Tasks 1,000 of 5,000, 0:00:08 left\nTasks 2,000 of 5,000, loss 0.5\n"
 
 
 def test_other_bars_never_ask_how_many(monkeypatch):

@@ -117,18 +117,21 @@ def progress_bar(unit: str) -> Iterator[Update]:
 
 
 def _log_lines(unit: str) -> Update:
-    started = last = time.monotonic()
-    first: int | None = None
+    last = time.monotonic()
+    first: int | None = None  # steps done before, of a run that is continued
+    since: tuple[int, float] | None = None  # steps and time where the rate is measured from
 
     def update(done: int, total: int, note: str = "") -> None:
-        nonlocal last, first
+        nonlocal last, first, since
         now = time.monotonic()
         first = done if first is None else first
+        if since is None and done > first:
+            since = done, now  # not from the start: the first steps also wait for compilation
         if now - last < LOG_SECONDS:
             return
         last = now
-        if not note and done > first:
-            note = f"{timedelta(seconds=int((now - started) / (done - first) * (total - done)))} left"
+        if not note and since and done > since[0]:
+            note = f"{timedelta(seconds=int((now - since[1]) / (done - since[0]) * (total - done)))} left"
         say(f"{unit.capitalize()} {', '.join(filter(None, (_count(done, total), note)))}")
 
     return update

@@ -227,6 +227,7 @@ def show(evaluation: Evaluation, form: Format) -> None:
             [
                 *caption,
                 "± 95 % interval; ● first, ○ not significantly below it; Δ paired on the same tasks; [T] transductive",
+                "Holm p: of Δ, adjusted for all comparisons; worst tenth of the tasks; ECE: expected calibration error",
             ],
         )
         return
