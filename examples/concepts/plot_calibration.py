@@ -3,8 +3,7 @@ Probabilities before and after
 ==============================
 
 The paper turns scores into probabilities by Platt scaling on the labelled rows. Five rows make a poor calibrator. The
-preset ``auto`` combines what planes, mixture and graph say, and scales it by what the task shows. A
-reliability diagram
+preset ``auto`` combines what planes, mixture and graph say, and scales it by what the task shows. A reliability diagram
 compares the probability of the answers with the share of them that is right.
 """
 

@@ -2,10 +2,8 @@
 What unlabelled rows do to the plane
 ====================================
 
-The paper's Figure 1. Two classes in the plane, two labelled rows each, many unlabelled ones. The maximum-
-margin line of
-the labelled rows (left) cuts through a cloud of unlabelled rows. The query term exp(-gamma2 f^2) is largest
-on the line
+The paper's Figure 1. Two classes in the plane, two labelled rows each, many unlabelled ones. The maximum-margin line of
+the labelled rows (left) cuts through a cloud of unlabelled rows. The query term exp(-gamma2 f^2) is largest on the line
 itself, so the line moves to where there are few rows (right).
 """
 

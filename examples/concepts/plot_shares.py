@@ -2,9 +2,8 @@
 The class shares that are found
 ===============================
 
-Real folders are unbalanced. With ``prior="estimate"``, which the preset ``auto`` sets, the classifier
-estimates the share
-of each class among the unlabelled rows, from the task alone.
+Real folders are unbalanced. With ``prior="estimate"``, which the preset ``auto`` sets, the classifier estimates the
+share of each class among the unlabelled rows, from the task alone.
 """
 
 import matplotlib.pyplot as plt

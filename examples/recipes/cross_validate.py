@@ -2,9 +2,8 @@
 Choose settings by cross-validation
 ===================================
 
-The splitters of scikit-learn fold labelled and unlabelled rows alike, and its scorers take an unlabelled row
-for a wrong
-answer. `LabelledKFold` folds the labelled rows only and keeps every unlabelled row in the training part.
+The splitters of scikit-learn fold labelled and unlabelled rows alike, and its scorers take an unlabelled row for a
+wrong answer. `LabelledKFold` folds the labelled rows only and keeps every unlabelled row in the training part.
 """
 
 import numpy as np

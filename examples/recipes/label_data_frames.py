@@ -2,8 +2,8 @@
 Label a data frame
 ==================
 
-A frame with a half-empty column of labels, in pandas or in polars. Unknown labels may be None, NaN, an empty
-string or -1.
+A frame with a half-empty column of labels, in pandas or in polars. Unknown labels may be None, NaN, an empty string or
+-1.
 """
 
 # %%

@@ -3,9 +3,8 @@ A method in PyTorch, beside the others
 ======================================
 
 A method scores the queries of a batch of tasks: arrays in, arrays out. What it uses inside is its own affair. Here a
-cosine classifier is trained on the support of each task by gradient descent in PyTorch, and compared with FS-
-TMMC on the
-same tasks.
+cosine classifier is trained on the support of each task by gradient descent in PyTorch, and compared with FS- TMMC on
+the same tasks.
 """
 
 from dataclasses import dataclass

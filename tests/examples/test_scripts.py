@@ -11,8 +11,9 @@ SCRIPTS = sorted((Path(__file__).parents[2] / "examples").glob("*/*.py"))
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_the_script_runs(path, monkeypatch):
-    for package in ("dask", "pandas", "polars", "torch"):
-        if f"import {package}" in path.read_text():
+    needs = {f"import {package}": package for package in ("dask", "pandas", "polars", "torch")}
+    for phrase, package in (needs | {"import label_texts": "sentence_transformers"}).items():
+        if phrase in path.read_text():
             pytest.importorskip(package, reason="needs all extras")
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
@@ -22,4 +23,4 @@ def test_the_script_runs(path, monkeypatch):
 
 
 def test_there_are_scripts():
-    assert len(SCRIPTS) >= 10
+    assert len(SCRIPTS) >= 13
