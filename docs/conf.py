@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +36,14 @@ default_role = "py:obj"
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
 
+templates_path = ["_templates"]
 autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
+
+# The notice that code is being compiled would become part of an example's printed result.
+logging.getLogger("marginshot").setLevel(logging.ERROR)
 
 sphinx_gallery_conf: dict[str, Any] = {
     "examples_dirs": [str(HERE.parent / "examples" / part) for part in ("concepts", "recipes")],
@@ -49,6 +54,7 @@ sphinx_gallery_conf: dict[str, Any] = {
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,
+    "show_signature": False,
     "min_reported_time": 1e9,
 }
 
@@ -61,6 +67,7 @@ html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
     "navbar_align": "left",
+    "header_links_before_dropdown": 8,
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "footer_start": ["copyright"],
@@ -118,7 +125,13 @@ def _write_math(display: str) -> Any:
     return visit
 
 
+def keep_intervals_together(_app: object, _name: str, source: list[str]) -> None:
+    """Keep "86.7 ± 0.3" on one line of a narrow table."""
+    source[0] = source[0].replace(" ± ", "\u00a0±\u00a0")
+
+
 def setup(sphinx: Any) -> None:
     """Connect what is written before the pages are read, and how formulas are drawn."""
     sphinx.connect("builder-inited", write_commands)
+    sphinx.connect("source-read", keep_intervals_together)
     sphinx.add_html_math_renderer("mathml", (_write_math("inline"), None), (_write_math("block"), None))
