@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot.batch.inputs import ArrayTasks, TableTasks
-from marginshot.classifier.pipeline import NEIGHBOURS_OF_SHARES, Solution, Space, space_of_shares
+from marginshot.classifier.pipeline import NEIGHBOURS_OF_SHARES, AnsweredRows, Solution, Space, space_of_shares
 from marginshot.classifier.settings import Settings
 from marginshot.model.counts import Divide, divide_scores
 from marginshot.model.neighbours import neighbour_weight, neighbours_among, neighbours_in_task
@@ -117,6 +117,10 @@ class BatchTask:
     def divide(self, solution: Solution) -> Divide:
         """Of all queries of each task."""
         return partial(divide_scores, self.query_scores(solution))
+
+    def answered_rows(self, solution: Solution) -> AnsweredRows:
+        """All rows."""
+        return AnsweredRows(self.inner if self.nearest.size else self.grams, self.labels, self.query_scores(solution))
 
     def query_scores(self, solution: Solution) -> Array:
         """Scores of the queries, (T, m, N)."""

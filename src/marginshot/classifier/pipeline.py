@@ -1,7 +1,7 @@
 """The method, step by step: the one module that decides what happens in which order.
 
     features → transform → neighbours → graph of neighbours → kernel → mixture and class shares → planes → combination
-    → known counts
+    → known counts → sharpness
 
 `solve` asks a task for each step. A small task (`small.py`), a large one (`large.py`) and a batch of small ones
 (`marginshot.batch.solve`) do the same steps by other means. Arrays of a batch have a leading axis of tasks, written
@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marginshot.classifier.settings import Settings
+from marginshot.model.agreement import share_of_single, sharpening
 from marginshot.model.calibration import Combination, Evidence
 from marginshot.model.counts import Divide, meet_shares
 from marginshot.model.mixture import FEW_CLASSES
@@ -65,6 +66,10 @@ class Task(Protocol):
     n_query: int
     n_classes: int
 
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """Classes (..., n) of the support."""
+
     def transform(self) -> None:
         """Fit the feature transform and apply it."""
 
@@ -94,6 +99,27 @@ class Task(Protocol):
 
     def divide(self, solution: Solution) -> Divide:
         """How the scores of a solution divide the queries among the classes, as a function of biases (..., N)."""
+
+    def answered_rows(self, solution: Solution) -> AnsweredRows:
+        """Rows that a mixture was fitted to, which may be all."""
+
+
+class AnsweredRows(NamedTuple):
+    """Rows of a task, support first, after the answers.
+
+    Attributes
+    ----------
+    gram : ndarray of shape (..., M, M)
+        Their inner products, before they were averaged with neighbours.
+    labels : ndarray of int of shape (..., n)
+        Classes of those with a label.
+    scores : ndarray of shape (..., m, N)
+        Of the others.
+    """
+
+    gram: NDArray[np.floating]
+    labels: NDArray[np.int64]
+    scores: Array
 
 
 @dataclass(frozen=True)
@@ -139,7 +165,12 @@ def solve(task: Task, settings: Settings, shares: Array) -> Solution:
     solution = Solution(shares, class_offsets, answering, combination)
     if settings.knows_counts and task.n_query:
         biases = meet_shares(shares, task.divide(solution))
-        solution = replace(solution, combination=replace(combination, intercept=combination.intercept + biases))
+        combination = replace(combination, intercept=combination.intercept + biases)
+        solution = replace(solution, combination=combination)
+    single = np.where(trust > 0.0, share_of_single(task.labels, n_classes), 0.0)
+    if np.any(single) and task.n_query:
+        factor = sharpening(*task.answered_rows(solution)) ** single
+        solution = replace(solution, combination=combination.scaled(factor))
     return solution
 
 

@@ -105,7 +105,7 @@ class FittedScores:
     placed: bool
     graph_logits: Array | None
 
-    def __call__(self, rows: Rows, part: slice) -> Array:
+    def __call__(self, rows: Rows, part: slice | NDArray[np.int64]) -> Array:
         """Scores (n, N) of the ``rows`` (n, D) with the numbers ``part``."""
         if not self.placed:
             return self.predictor.scores(rows)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from marginshot._lib.warn import warn_user
 from marginshot.classifier.passes import DividePass, RowMap, column_sums
-from marginshot.classifier.pipeline import NEIGHBOURS_OF_SHARES, Solution, Space
+from marginshot.classifier.pipeline import NEIGHBOURS_OF_SHARES, AnsweredRows, Solution, Space
 from marginshot.classifier.predictor import FittedScores, Predictor
 from marginshot.classifier.progress import FitMonitor
 from marginshot.classifier.settings import Settings
@@ -83,6 +83,11 @@ class OneTask(ABC):
         self.graph_logits: Array | None = None
 
     @property
+    def labels(self) -> Indices:
+        """Classes (n,) of the labelled rows."""
+        return self.known.labels
+
+    @property
     @abstractmethod
     def in_memory(self) -> bool:
         """Whether the transformed rows are kept as a table of their own."""
@@ -137,7 +142,7 @@ class OneTask(ABC):
         """Fit a mixture to a sample of the rows; its coefficients are over the sample, `chosen`."""
         positions, queries = sample_rows(self.known.index, self.known.labels, self.n_rows, self.problem.seed)
         self.chosen = np.concatenate((self.known.index[positions], queries))
-        labels = self.known.labels[positions]
+        self.chosen_labels = labels = self.known.labels[positions]
         hints = np.zeros((self.n_classes, len(queries)))
         if self.graph_logits is not None:
             hints = np.ascontiguousarray(self.graph_logits[queries].T)
@@ -166,6 +171,15 @@ class OneTask(ABC):
             return counts, derivatives
 
         return divided
+
+    def answered_rows(self, solution: Solution) -> AnsweredRows:
+        """The rows that the mixture was fitted to."""
+        queries = self.chosen[len(self.chosen_labels) :]
+        scores = self.fitted_scores(self.predictor(solution))(widened(self.table.take(queries)), queries)
+        if self.smoothing is None:
+            return AnsweredRows(self.gram_of(self.chosen), self.chosen_labels, scores)
+        rows = self.smoothing.stored(self.chosen)
+        return AnsweredRows(rows @ rows.T, self.chosen_labels, scores)
 
     def fitted_scores(self, predictor: Predictor) -> FittedScores:
         """Scores of the rows of the task's table."""

@@ -81,6 +81,13 @@ class Combination:
         of_margins = self.slope[..., None, :] * margins + self.intercept[..., None, :]
         return of_margins + self.temper[..., None, None] * logits + self.of_graph[..., None, None] * graph_logits
 
+    def scaled(self, factor: Array) -> Combination:
+        """Scores times ``factor`` (...): the answers stay, their probabilities do not."""
+        of_classes = factor[..., None]
+        return Combination(
+            of_classes * self.slope, of_classes * self.intercept, factor * self.temper, factor * self.of_graph
+        )
+
     def planes(self, coef: Array, offsets: Array, mixture: tuple[Array, Array] | None) -> tuple[Array, Array]:
         """Planes (P, N) and constants (N,) of the scores but for the graph, from those of f and of the mixture."""
         score_coef, score_intercept = self.slope * coef, self.slope * offsets + self.intercept

@@ -142,11 +142,22 @@ class NeighbourSmoothing:
         """
         own = lengths[self.filled][:, None]
         averaged = np.zeros((len(chosen), self.rows.shape[1]), dtype=self.rows.dtype)
-        filled = self.filled[chosen]
-        places = (np.cumsum(self.filled) - 1)[chosen[filled]]
+        filled, places = self._places(chosen)
         long = own.astype(self.rows.dtype) * self.rows
         averaged[filled] = average(long[places], long, self.neighbours[places], self.weight)
         return averaged
+
+    def stored(self, chosen: NDArray[np.int64]) -> Array:
+        """Rows ``chosen`` (c,) of `fit`, as they were before they were averaged."""
+        rows = np.zeros((len(chosen), self.rows.shape[1]), dtype=self.rows.dtype)
+        filled, places = self._places(chosen)
+        rows[filled] = self.rows[places]
+        return rows
+
+    def _places(self, chosen: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Which rows ``chosen`` (c,) have a direction, and the places of these among the rows stored."""
+        filled = self.filled[chosen]
+        return filled, (np.cumsum(self.filled) - 1)[chosen[filled]]
 
     def look_around(self, rows: Array) -> Neighbourhood:
         """Neighbours of later unit rows (n, D) among those of `fit`."""
