@@ -8,6 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
+
+pytest.importorskip("starlette", reason="needs extra `studio`")
+pytest.importorskip("playwright.sync_api", reason="needs Playwright for Python")
+
 from playwright.sync_api import expect
 
 PATIENCE = 60_000  # milliseconds: machines that run many tests at once are slow

@@ -1,16 +1,14 @@
-"""A real browser on a real `marginshot studio`, each in a process of its own."""
+"""A real browser on a real `marginshot studio`, each in a process of its own.
+
+Nothing here is imported from Playwright before a test asks for it: pytest loads this file also where it is missing, and
+`browsing` then skips the modules.
+"""
 
 import os
 import shutil
 
 import numpy as np
 import pytest
-
-pytest.importorskip("starlette", reason="needs extra `studio`")
-pytest.importorskip("playwright.sync_api", reason="needs Playwright for Python")
-
-from browsing import DESK, Page, served
-from playwright.sync_api import sync_playwright
 
 CHROMIUM = os.environ.get("MARGINSHOT_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -19,6 +17,8 @@ CHROMIUM = os.environ.get("MARGINSHOT_CHROMIUM") or shutil.which("chromium") or 
 def chromium():
     if CHROMIUM is None:
         pytest.skip("needs Chromium: install it, or name it in MARGINSHOT_CHROMIUM")
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser
@@ -28,12 +28,16 @@ def chromium():
 @pytest.fixture
 def studio(tmp_path):
     """Start studios: ``with studio(source, *options) as running``; all of a test share log and cache."""
+    from browsing import served
+
     return lambda source, *options: served(tmp_path, source, *options)
 
 
 @pytest.fixture
 def page(chromium):
     """Open pages: ``page(address)``; a test fails where one of its pages had an error."""
+    from browsing import DESK, Page
+
     opened, contexts = [], []
 
     def open_page(address, *, context=None, **settings):

@@ -1,7 +1,7 @@
 """From a folder of pictures and no class to class folders, by mouse and by keyboard alone."""
 
 import pytest
-from playwright.sync_api import expect
+from browsing import expect
 
 NAMES = ("zero", "one", "two", "three")
 

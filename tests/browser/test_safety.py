@@ -4,8 +4,7 @@ import importlib.util
 
 import numpy as np
 import pytest
-from browsing import PATIENCE, embeddings
-from playwright.sync_api import expect
+from browsing import PATIENCE, embeddings, expect
 
 HOSTILE = [
     "<img src=x onerror='window.hacked=1'>",

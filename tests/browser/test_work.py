@@ -2,8 +2,7 @@
 
 import re
 
-from browsing import PHONE, embeddings
-from playwright.sync_api import expect
+from browsing import PHONE, embeddings, expect
 
 
 def ids(tab):
@@ -110,13 +109,90 @@ def test_every_view_and_when_to_stop(studio, page, tmp_path):
         tab.get_by_role("button", name="Draw 30 random items").click()
         expect(tab.locator("#controls")).to_contain_text("of 30 checked")
         tab.item(0).click()
-        tab.press(*["Enter"] * 30)
-        expect(tab.locator("#controls")).to_contain_text(re.compile(r"Accuracy \d+ % \(\d+–\d+\)"))
+        tab.press(*["1"] * 30)
+        expect(tab.locator("#controls")).to_contain_text(re.compile(r"Accuracy \d+ % \(\d+–\d+\) of all 400 items"))
         tab.show("None of these")
         tab.show("By class")
         expect(tab.item(0)).to_be_visible()
         tab.get_by_role("searchbox").fill("17")
         expect(tab.locator(".head").first).to_contain_text("Found: 17")
+
+
+def test_the_worklist_says_when_it_is_done_and_what_was_reached(studio, page, tmp_path):
+    with studio(embeddings(tmp_path / "points.npz", 300)) as running:
+        tab = page(running.address)
+        begin(tab, 4)  # of five: something is in doubt
+        tab.show("Worklist")
+        controls = tab.locator("#controls")
+        tab.get_by_role("spinbutton", name="Target").fill("100")
+        tab.press("Enter")
+        expect(controls).to_contain_text(re.compile(r"0 of \d+ items checked\. [\d.]+ % of all 300 items are expected"))
+        tab.press("Escape")
+        tab.locator("#grid").focus()
+        tab.press("Control+a", "1")
+        expect(controls).to_contain_text("Done: 100.0 % of all 300 items are expected to be right now.")
+        expect(tab.locator("#progress")).to_contain_text("Expected accuracy, all items")
+
+
+def test_a_bulk_act_says_how_many_of_ones_own_labels_it_replaces(studio, page, tmp_path):
+    with studio(embeddings(tmp_path / "points.npz", 100)) as running:
+        tab = page(running.address)
+        begin(tab)
+        tab.item(0).click()
+        tab.press("n")
+        undo = tab.get_by_role("button", name="Undo this")
+        expect(undo).to_be_hidden()  # one item is before one's eyes
+        tab.item(9).click(modifiers=["Shift"])
+        tab.item(0).click(modifiers=["Control"])
+        tab.press("n")
+        tab.says("It replaces 2 labels that you gave.")  # classes 1 and 2; the first was none of these already
+        undo.click()
+        tab.says("Undone")
+        expect(undo).to_be_hidden()
+        tab.wait_for_counts(lambda counts: counts["None of these"] == 1)
+
+
+def test_an_audit_hides_the_answer_until_the_person_has_said_theirs(studio, page, tmp_path):
+    with studio(embeddings(tmp_path / "points.npz", 200)) as running:
+        tab = page(running.address)
+        begin(tab, 5)
+        tab.wait_for_counts(lambda counts: sum(counts.values()) == 200)
+        tab.show("Audit")
+        tab.get_by_role("button", name="Draw 30 random items").click()
+        expect(tab.item(0)).to_have_attribute("aria-label", re.compile("not labelled, answer hidden"))
+        assert "class" not in tab.locator("#grid").inner_text()
+        tab.item(0).click()
+        expect(tab.locator("#item-label")).to_contain_text("answer hidden")
+        expect(tab.locator("#item-more")).not_to_contain_text("Probabilities")
+        tab.press("Enter")
+        tab.says("The audit hides the answer")
+        tab.press("1")
+        expect(tab.item(0).locator(".caption")).to_contain_text(re.compile("class 0was (right|class [1-4])"))
+        expect(tab.item(1)).to_have_attribute("aria-label", re.compile("answer hidden"))
+
+
+def test_heads_of_groups_stay_true_while_items_stay_in_place(studio, page, tmp_path):
+    with studio(embeddings(tmp_path / "points.npz", 60)) as running:
+        tab = page(running.address)
+        head = tab.locator(".head").first
+        expect(head).to_contain_text("Not labelled yet60")
+        tab.item(0).click()
+        tab.label_as("ash")
+        expect(head).to_contain_text("Not labelled yet59 of 60; the others have another label now")
+        tab.label_as("oak")
+        expect(head).to_contain_text("Labelled meanwhile60")
+
+
+def test_pictures_that_cannot_be_read_say_so(studio, page, own_digits):
+    folder, _ = own_digits
+    (folder / "000-broken.png").write_bytes(b"no picture")
+    with studio(folder, "--encoder", "pixels") as running:
+        tab = page(running.address)
+        broken = tab.item_called("000-broken.png")
+        expect(broken).to_have_attribute("aria-label", re.compile("cannot be read"))
+        expect(broken.locator("p")).to_be_visible()
+        expect(broken.locator("p")).to_have_text(re.compile("^000-broken.png: .+"))
+        expect(tab.item_called("000.png").locator("p")).to_be_hidden()
 
 
 def test_groups_among_none_of_these_become_classes(studio, page, tmp_path):
@@ -154,6 +230,39 @@ def test_the_lasso_selects_on_the_map(studio, page, tmp_path):
         tab.press("Enter")
         # What the search does not show is no longer selected: a key would act on it unseen.
         expect(tab.locator("#selected")).to_have_text(re.compile("^(1?[0-9] selected|Nothing selected)$"))
+
+
+def test_the_map_by_keyboard_and_by_two_fingers(studio, page, tmp_path):
+    with studio(embeddings(tmp_path / "points.npz", 300)) as running:
+        tab = page(running.address, has_touch=True)
+        begin(tab, 2)
+        tab.show("Map")
+        expect(tab.locator("#map-wait")).to_be_hidden()
+        tab.locator("#map-over").focus()
+        tab.press(*["ArrowLeft"] * 40, *["ArrowUp"] * 40, *["Shift+ArrowRight"] * 60, *["Shift+ArrowDown"] * 60)
+        tab.press("Enter")
+        tab.says("items selected")
+        everything = int(tab.locator("#selected").text_content().split()[0])
+        assert everything > 200
+        tab.press("1")
+        tab.wait_for_counts(lambda counts: counts["class 0"] >= everything)
+
+        touch = tab.context.new_cdp_session(tab.page)
+        box = tab.locator("#map").bounding_box()
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        places = tab.evaluate("() => [...document.querySelectorAll('#map canvas')].map((c) => c.toDataURL())")
+
+        def fingers(kind, apart):
+            points = [{"x": x - apart, "y": y}, {"x": x + apart, "y": y}] if apart else []
+            touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+        fingers("touchStart", 20)
+        fingers("touchMove", 60)
+        fingers("touchMove", 120)
+        fingers("touchEnd", 0)
+        tab.wait_for_timeout(200)
+        assert tab.evaluate("() => [...document.querySelectorAll('#map canvas')].map((c) => c.toDataURL())") != places
+        expect(tab.locator("#selected")).to_have_text("Nothing selected")  # two fingers draw no lasso
 
 
 def test_twenty_thousand_items_scroll_and_label(studio, page, tmp_path):

@@ -1,11 +1,6 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("starlette", reason="needs extra `studio`")
-pytest.importorskip("uvicorn", reason="needs extra `studio`")
-
-from serving import rows_of_three_classes, running
-
 from marginshot.data.pictures import read_picture
 from marginshot.labelling import Session
 from marginshot.labelling.encoders import PictureEncoder
@@ -13,6 +8,8 @@ from marginshot.labelling.encoders import PictureEncoder
 
 @pytest.fixture
 def client(tmp_path):
+    from serving import rows_of_three_classes, running  # which skips where the extra is missing
+
     with running(Session.from_embeddings(rows_of_three_classes()), tmp_path / "cache") as client:
         yield client
 

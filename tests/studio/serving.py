@@ -8,6 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
+import pytest
+
+pytest.importorskip("starlette", reason="needs extra `studio`")
+pytest.importorskip("uvicorn", reason="needs extra `studio`")
 
 from marginshot.labelling.store import Store
 from marginshot.studio.access import Access

@@ -45,6 +45,22 @@ def test_an_act_does_not_wait_for_answers_and_makes_older_ones_void(labelled, mo
     assert told == [second]
 
 
+def test_a_new_state_is_announced_while_answers_are_computed(labelled, monkeypatch):
+    session, solve = labelled.studio.session, labelled.studio.session.solve
+    go_on = threading.Event()
+    monkeypatch.setattr(session, "solve", lambda: go_on.wait(10) and solve())
+    stream = (told for told in labelled.events() if told[0] != "encoding")
+    for _ in range(2):
+        next(stream)
+    for row in (2, 5):
+        version = labelled.act("label", rows=[row], name="yew")["version"]
+        assert next(stream) == ("state", {"version": version})
+    other = session.add_class("of another process")  # which wakes nobody
+    assert next(stream) == ("state", {"version": other})
+    go_on.set()
+    assert next(stream)[1]["version"] == other
+
+
 def test_every_newest_version_is_announced_even_where_nothing_changes(labelled):
     told = labelled.wait_for_answers(labelled.act("add_class", name="yew")["version"])
     assert told["changed"] == 0

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.labelling.collection import NONE, UNKNOWN
+from marginshot.labelling.collection import NONE, UNKNOWN, Kind
 from marginshot.labelling.embed import printable
+from marginshot.labelling.names import phrasings_of
 from marginshot.studio.worker import Answered, encoding_of
 
 if TYPE_CHECKING:
     from marginshot.labelling import Session
-    from marginshot.labelling.session.state import State
+    from marginshot.labelling.session.state import Class, State
 
 UNANSWERED = 0xFFFF
 
@@ -49,20 +50,33 @@ def project(session: Session, answered: Answered | None, run: str) -> dict[str, 
         "problems": list(session.problems.items())[:_MOST_TOLD],
         "missing": list(session.missing[:_MOST_TOLD]),
         "expected": None if answered is None else answered.expected,
+        "open": _open(session, answered),
         "audit": _audit(session),
         "curve": session.curve,
     }
 
 
+def _open(session: Session, answered: Answered | None) -> list[float] | None:
+    """Number of items that nobody labelled by hand, and the accuracy expected of these; None where there are none."""
+    ready = session.ready
+    n_open = int((ready & ~session.state.checked).sum())
+    if answered is None or answered.expected is None or not n_open:
+        return None
+    return [n_open, max(0.0, 1.0 - (1.0 - answered.expected[0]) * int(ready.sum()) / n_open)]
+
+
 def _audit(session: Session) -> dict[str, Any] | None:
-    """The audit drawn last: its rows, how many are checked, and the accuracy that all finished ones give."""
+    """The audit drawn last: rows, their answers then, how many are checked; the accuracy by the last finished one."""
     state = session.state
     if not state.audits:
         return None
-    rows = state.audits[-1].slots[state.audits[-1].slots < session.n_items]
+    audit = state.audits[-1]
+    there = audit.slots < session.n_items
+    rows = audit.slots[there]
     found = session.audit_result()
     result = None if found is None else [found.value, found.low, found.high]
-    return {"rows": rows.tolist(), "done": int(state.checked[rows].sum()), "result": result}
+    done = int(state.checked[rows].sum())
+    return {"rows": rows.tolist(), "answered": audit.answered[there].tolist(), "done": done, "result": result}
 
 
 def _classes(session: Session, answered: Answered | None) -> list[dict[str, Any]]:
@@ -74,7 +88,7 @@ def _classes(session: Session, answered: Answered | None) -> list[dict[str, Any]
     right = np.bincount(codes[codes >= 0], confidence[codes >= 0], minlength=n_codes)
     n_examples = np.bincount(state.given[state.given >= 0], minlength=n_codes)
     shares = {}
-    if answered is not None:
+    if answered is not None and len(answered.answers.classes) > 1:
         shares = dict(zip(answered.answers.class_ids.tolist(), answered.answers.shares.tolist(), strict=True))
     return [
         {
@@ -83,11 +97,19 @@ def _classes(session: Session, answered: Answered | None) -> list[dict[str, Any]
             "description": list(known.description),
             "examples": int(n_examples[known.id]),
             "items": int(n_items[known.id]),
+            "needs": _needs(known, session.kind, bool(n_examples[known.id]) or known.id in shares),
             "share": shares.get(known.id),
             "accuracy": float(right[known.id] / n_items[known.id]) if n_items[known.id] else None,
         }
         for known in state.classes
     ]
+
+
+def _needs(known: Class, kind: Kind, is_answered: bool) -> str | None:
+    """Why no item can have this class yet; None where some can. Texts need no example beside a name in words."""
+    if is_answered or (kind == "text" and phrasings_of(known.name, known.description)):
+        return None
+    return "needs an example: its name is a code" if kind == "text" else "needs an example"
 
 
 def _current(state: State, answered: Answered | None) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -128,7 +150,7 @@ def answers(session: Session, answered: Answered | None) -> bytes:
 
 
 def items(session: Session, rows: Iterable[int]) -> list[dict[str, Any]]:
-    """Names, and beginnings of texts, of these rows."""
+    """Name of each of these rows, with the beginning of its text, and what is wrong with it."""
     return [_named(session, row, _SHORT) for row in rows]
 
 
@@ -152,7 +174,6 @@ def item(session: Session, answered: Answered | None, row: int) -> dict[str, Any
         "code": int(codes[row]),
         "confidence": float(confidence[row]),
         "foreign": foreign,
-        "problem": session.problems.get(printable(session.items[row])),
         "probabilities": probabilities,
         "nearest": [(int(other), ids.get(name), float(cosine)) for other, name, cosine in near],
         "history": [
@@ -175,8 +196,8 @@ def search(session: Session, wanted: str, most: int) -> list[int]:
 
 
 def _named(session: Session, row: int, n_letters: int) -> dict[str, Any]:
-    name = {"name": session.items[row]}
-    return name | {"text": str(session.contents[row])[:n_letters]} if session.kind == "text" else name
+    found = {"name": session.items[row], "problem": session.problems.get(printable(session.items[row]))}
+    return found | {"text": str(session.contents[row])[:n_letters]} if session.kind == "text" else found
 
 
 def worklist(session: Session, target: float) -> dict[str, Any]:

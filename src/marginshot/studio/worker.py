@@ -1,9 +1,14 @@
-"""One thread that answers the newest state: acts never wait for answers, and a newer act makes an older answer void."""
+"""A thread that answers the newest state, and one that watches for news.
+
+Acts never wait for answers, and a newer act makes an older answer void.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +53,7 @@ class Answered:
 
 
 class Worker:
-    """Answers the newest state of a session, again and again, in a thread of its own.
+    """Answers the newest state of a session again and again, and announces what is new to the pages.
 
     Parameters
     ----------
@@ -61,47 +66,59 @@ class Worker:
         self.newsroom = Newsroom(self._greeting)
         self.answered: Answered | None = None
         self._problem: str | None = None
+        self._telling = threading.Lock()
         self._told: dict[str, dict[str, Any]] = {}
         self._tried: tuple[int, int, bool] | None = None
-        self._wake = threading.Event()
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="marginshot-studio", daemon=True)
+        self._wake, self._stopped = threading.Event(), threading.Event()
+        loops = {"marginshot-studio": self._run, "marginshot-watch": self._watch}
+        self._threads = [threading.Thread(target=loop, name=name, daemon=True) for name, loop in loops.items()]
 
     def start(self) -> None:
         """Begin; called in the thread of the event loop."""
         self.newsroom.open()
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
         """End after the answer at work."""
         self._stopped.set()
         self._wake.set()
-        self._thread.join(_LAST_WORDS)
+        for thread in self._threads:
+            thread.join(_LAST_WORDS)
 
     def wake(self) -> None:
-        """Say that there is something new."""
+        """Announce the newest state, and have it answered."""
+        self._tell("state", {"version": self.session.state.version})
         self._wake.set()
 
     def _run(self) -> None:
+        """Answer whenever something is new."""
         while not self._stopped.is_set():
             self._wake.clear()
-            try:
-                self._look()
-                if self._is_due():
+            with self._faults_told("The answers could not be computed"):
+                while self._is_due() and not self._stopped.is_set():
                     self._answer()
-                    continue
-            except Exception as error:  # whatever it is, pages must hear of it, and the next act is answered again
-                if self._stopped.is_set():
-                    return  # the session was closed under an answer that took too long
-                _log.exception("The answers could not be computed.")
-                self._problem = f"The answers could not be computed: {error}"
-                self.newsroom.publish("error", {"message": self._problem})
             self._wake.wait(_TICK)
 
-    def _look(self) -> None:
-        """Tell what is new: acts, of other processes too, and items encoded."""
-        self._tell("state", {"version": self.session.refresh().version})
-        self._tell("encoding", encoding_of(self.session))
+    def _watch(self) -> None:
+        """Announce acts of other processes and items encoded, also while answers are computed."""
+        while not self._stopped.wait(_TICK):
+            with self._faults_told("The session could not be read"):
+                self.session.refresh()
+                self._tell("encoding", encoding_of(self.session))
+                self.wake()
+
+    @contextmanager
+    def _faults_told(self, what: str) -> Iterator[None]:
+        """Report a fault to the pages, whatever it is, and go on: the next act is answered again."""
+        try:
+            yield
+        except Exception as error:
+            if self._stopped.is_set():
+                return  # the session was closed under an answer that took too long
+            _log.exception("%s.", what)
+            self._problem = f"{what}: {error}"
+            self.newsroom.publish("error", {"message": self._problem})
 
     def _now(self) -> tuple[int, int, bool]:
         """What answers depend on: the version, the number of items encoded, and whether these are all."""
@@ -132,10 +149,11 @@ class Worker:
         self.newsroom.publish(*self.answered.news())
 
     def _tell(self, kind: str, content: dict[str, Any]) -> None:
-        """Publish what is not as it was when it was last told."""
-        if self._told.get(kind) != content:
-            self._told[kind] = content
-            self.newsroom.publish(kind, content)
+        """Publish ``content`` unless it was the last of its kind."""
+        with self._telling:
+            if self._told.get(kind) != content:
+                self._told[kind] = content
+                self.newsroom.publish(kind, content)
 
     def _greeting(self) -> list[News]:
         """What a page that has just come must know."""

@@ -1,20 +1,21 @@
 /* What a person does to items and classes. Each act is shown at once, then sent; the server's answers follow. */
 
 import { post } from "./api.js";
-import { items, sentence } from "./dom.js";
+import { count, items, sentence } from "./dom.js";
 import * as grid from "./grid.js";
+import { isHidden, shownLabel } from "./labels.js";
 import { anticipate, CHECKED, fetchProject, NONE, SAID_NONE, say, state, tell, UNANSWERED, withdraw } from "./store.js";
 
 let queue = Promise.resolve(); // acts reach the server in the order in which they were done
 const past = []; // selections before acts, so that undo gives them back
 
-async function send(action, body, shown) {
+async function send(action, body, shown, note) {
   try {
     const { version, words } = await post("/api/act", { action, ...body });
     if (shown) shown.version = version;
     state.newest = Math.max(state.newest, version);
-    fetchProject(); // not told before the answers at work are done
-    say(words ? sentence(words) : "", { changed: state.version >= version ? state.changed.length : null });
+    fetchProject();
+    say(words ? sentence(words) : "", { note, changed: state.version >= version ? state.changed.length : null });
     return true;
   } catch (error) {
     if (shown) withdraw(shown);
@@ -24,9 +25,9 @@ async function send(action, body, shown) {
 }
 
 /** Send one act; resolves to whether the server took it. `late` adds what is known only once earlier acts are sent. */
-function act(action, body = {}, { entry = null, late = () => ({}) } = {}) {
+function act(action, body = {}, { entry = null, late = () => ({}), note = "" } = {}) {
   const shown = entry && anticipate({ version: null, ...entry });
-  const sent = queue.then(() => send(action, { ...body, ...late() }, shown));
+  const sent = queue.then(() => send(action, { ...body, ...late() }, shown, note));
   queue = sent;
   return sent;
 }
@@ -57,13 +58,20 @@ function advance(rows) {
   else select([], state.cursor);
 }
 
+/** How many labels that the person gave an act on several items replaces; one item is before everybody's eyes. */
+function replaced(rows, label) {
+  const own = rows.filter((row) => state.flags[row] & (CHECKED | SAID_NONE) && state.label[row] !== label).length;
+  if (rows.length < 2 || !own) return "";
+  return `It ${label === UNANSWERED ? "takes away" : "replaces"} ${own === 1 ? "1 label" : `${count(own)} labels`} that you gave.`;
+}
+
 function onItems(action, body, label, flag) {
   const rows = targets();
   if (!rows.length) {
     say("Select items first: click, drag a frame, or move with the arrows.", { error: true });
     return;
   }
-  act(action, { rows, ...body }, { entry: { rows, label, flag } });
+  act(action, { rows, ...body }, { entry: { rows, label, flag }, note: replaced(rows, label) });
   advance(rows);
 }
 
@@ -74,16 +82,17 @@ export const clear = () => onItems("clear", {}, UNANSWERED, 0);
 export function labelAsNew(name) {
   const rows = targets();
   if (!rows.length) return addClass(name);
-  const sent = act("label", { rows, name });
+  const sent = act("label", { rows, name }, { note: replaced(rows, null) });
   advance(rows);
   return sent;
 }
 
 /** Confirm what is shown. Items of one label are labelled with it, so that an answer on its way cannot change what is meant. */
 export function confirm() {
-  const rows = targets().filter((row) => state.label[row] !== UNANSWERED && !(state.flags[row] & SAID_NONE));
+  const rows = targets().filter((row) => shownLabel(row) !== UNANSWERED && !(state.flags[row] & SAID_NONE));
   if (!rows.length) {
-    say("There is no label to confirm here yet.", { error: true });
+    const hidden = targets().some(isHidden);
+    say(hidden ? "The audit hides the answer: press the key of the class that you see, or N." : "There is no label to confirm here yet.", { error: true });
     return;
   }
   const label = state.label[rows[0]];

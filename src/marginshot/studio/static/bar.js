@@ -7,12 +7,14 @@ import { on, state } from "./store.js";
 import { resort, show } from "./views.js";
 
 function drawStatus() {
-  const { words, changed, error } = state.status;
+  const { words, note, changed, error } = state.status;
   const parts = words ? [el("span", { class: error ? "problem" : "", dir: "auto" }, words)] : [];
+  if (note) parts.push(el("span", { class: "problem" }, note));
   const told = changed === 1 ? "1 label changed." : `${count(changed ?? 0)} labels changed.`;
   if (changed !== null && !error) parts.push(el("span", {}, told));
   else if (words && state.newest > state.version) parts.push(el("span", { class: "muted" }, "Answers follow …"));
   $("status").replaceChildren(...parts);
+  $("take-back").hidden = !note;
   $("look-changed").hidden = !changed || state.view.id === "changed";
   const { moved } = state.view;
   $("resort").hidden = !moved;
@@ -111,6 +113,7 @@ export function init() {
   $("clear").onclick = actions.clear;
   $("show-selected").onclick = () => show("selected", Int32Array.from(state.selection));
   $("look-changed").onclick = () => show("changed");
+  $("take-back").onclick = actions.undo;
   $("resort").onclick = resort;
   on("status view", drawStatus);
   on("selection", drawSelection);

@@ -14,6 +14,7 @@ function interval([low, middle, high]) {
 }
 
 function facts(group) {
+  if (group.needs) return group.needs;
   const parts = [`${count(group.examples)} given`];
   if (group.share) parts.push(`share ${interval(group.share)}`);
   if (group.accuracy !== null) parts.push(`${percent(group.accuracy)} right`);
@@ -36,7 +37,7 @@ function row(group) {
     { class: "look", onclick: () => show("class", group.id), ...about },
     name(group.name),
     el("span", { class: "number" }, count(state.counts.get(group.id) || 0)),
-    el("span", { class: "facts", title: facts(group) }, facts(group)),
+    el("span", { class: group.needs ? "facts problem" : "facts", title: facts(group) }, facts(group)),
   );
   const change = { "aria-label": `Change ${group.name}`, title: "Rename, merge, delete" };
   const edit = el("button", { class: "quiet edit", onclick: () => editClass(group), ...change }, "⋯");

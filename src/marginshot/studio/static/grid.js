@@ -1,8 +1,8 @@
 /* The items of a view as a virtual grid: fixed cells, every position by arithmetic, only the lines on screen in the page. */
 
 import { el, count, name, settled } from "./dom.js";
-import { labelName, mark, markClass, percentOf, spoken, thumb } from "./labels.js";
-import { ACCEPTED, CHECKED, FOREIGN, on, READY, state, UNREADABLE, want } from "./store.js";
+import { isHidden, labelName, markClass, percentOf, shownLabel, spoken, thumb, verdict } from "./labels.js";
+import { ACCEPTED, CHECKED, FOREIGN, on, READY, state, UNANSWERED, UNREADABLE, want } from "./store.js";
 
 const HEAD = 34; // height of a section's head
 const OVERSCAN = 300; // pixels drawn above and below the screen
@@ -24,6 +24,7 @@ export function init(element) {
     root.scrollTop = 0;
   });
   on("answers items selection", repaint);
+  on("answers", settled(retitle, 30));
   on("project", () => {
     if (kind !== state.project.kind) layout();
     for (const line of lines.values()) for (const cell of line.children) cell.painted = "";
@@ -76,15 +77,24 @@ export function setHeads(make) {
 
 function heads() {
   state.view.sections.forEach((section, s) => {
-    const cell = el(
-      "div",
-      { role: "gridcell" },
-      section.label === undefined ? null : mark(section.label),
-      name(section.title),
-      el("span", { class: "muted" }, count(section.stop - section.start)),
-      ...headOf(section),
-    );
-    root.children[s]?.firstChild.replaceChildren(cell);
+    const parts = [el("i"), name(section.title), el("span", { class: "muted" })];
+    root.children[s]?.firstChild.replaceChildren(el("div", { role: "gridcell" }, parts, headOf(section)));
+  });
+  retitle();
+}
+
+/** New answers leave items where they are: the head says how many of a group still have its label. */
+function retitle() {
+  state.view.sections.forEach(({ label, title, start, stop }, s) => {
+    const [shape, words, number] = root.children[s]?.firstChild.firstChild?.children ?? [];
+    if (!words) return;
+    const n = stop - start;
+    let still = n;
+    if (label !== undefined) for (let at = start; at < stop; at++) still -= state.label[state.view.order[at]] !== label;
+    const over = label === UNANSWERED && !still;
+    shape.className = label === undefined || over ? "" : markClass(label);
+    words.textContent = words.title = over ? "Labelled meanwhile" : state.classes.get(label)?.name ?? title;
+    number.textContent = still === n || over ? count(n) : `${count(still)} of ${count(n)}; the others have another label now`;
   });
 }
 
@@ -139,11 +149,12 @@ function newLine() {
 }
 
 function newCell() {
-  const body = kind === "picture" ? el("img", { alt: "", draggable: false, decoding: "async" }) : el("p", { dir: "auto" });
-  if (kind === "picture") body.onerror = () => body.classList.add("broken");
+  const text = el("p", { dir: "auto" }); // of a picture: why it is not shown
+  const image = kind === "picture" ? el("img", { alt: "", draggable: false, decoding: "async" }) : null;
+  if (image) image.onerror = () => image.classList.add("broken");
   const parts = [el("i"), el("bdi", { class: "name", dir: "auto" }), el("b")];
-  const cell = el("div", { role: "gridcell", class: "cell" }, body, el("div", { class: "caption" }, parts));
-  Object.assign(cell, { body, parts, painted: "" });
+  const cell = el("div", { role: "gridcell", class: "cell" }, image, text, el("div", { class: "caption" }, parts));
+  Object.assign(cell, { image, text, parts, painted: "" });
   return cell;
 }
 
@@ -158,10 +169,8 @@ function fill(line, { s, line: number, place }) {
     cell.row = there ? state.view.order[place + column] : -1;
     cell.style.width = `${cellWidth}px`;
     cell.painted = "";
-    if (kind === "picture") {
-      cell.body.removeAttribute("src"); // an old picture must not stand beside a new caption
-      cell.body.classList.remove("broken");
-    }
+    cell.image?.removeAttribute("src"); // an old picture must not stand beside a new caption
+    cell.image?.classList.remove("broken");
     if (there) paint(cell);
   });
   if (line.parentNode !== root.children[s]) root.children[s].append(line);
@@ -176,7 +185,7 @@ function load() {
       if (cell.row < 0) continue;
       rows.push(cell.row);
       const readable = !(state.flags[cell.row] & UNREADABLE);
-      if (kind === "picture" && readable && !cell.body.hasAttribute("src")) cell.body.src = thumb(cell.row);
+      if (readable && cell.image && !cell.image.hasAttribute("src")) cell.image.src = thumb(cell.row);
     }
   }
   want(rows);
@@ -186,29 +195,31 @@ const loadLater = settled(load, 90);
 
 function paint(cell) {
   const { row } = cell;
-  const label = state.label[row], flags = state.flags[row], selected = state.selection.has(row);
+  const label = shownLabel(row), flags = state.flags[row], selected = state.selection.has(row);
   const item = state.items.get(row);
   const painted = `${label} ${state.confidence[row]} ${flags} ${selected} ${state.cursor === row} ${Boolean(item)}`;
   if (cell.painted === painted) return;
   cell.painted = painted;
   const [shape, words, probability] = cell.parts;
   cell.id = `item-${row}`;
-  cell.className = `cell${selected ? " selected" : ""}${state.cursor === row ? " cursor" : ""}${flagClass(flags)}`;
+  cell.className = `cell${selected ? " selected" : ""}${state.cursor === row ? " cursor" : ""}${flagClass(row)}`;
   cell.setAttribute("aria-selected", selected);
   cell.setAttribute("aria-label", spoken(row));
   shape.className = markClass(label);
   words.textContent = labelName(label);
-  probability.textContent = flags & CHECKED ? "" : percentOf(row).replace(" ", "");
-  if (kind !== "picture") cell.body.textContent = item ? item.text || item.name : "…";
+  probability.textContent = verdict(row) || (flags & CHECKED ? "" : percentOf(row).replace(" ", ""));
+  if (cell.image) cell.text.textContent = item ? `${item.name}: ${item.problem || "cannot be shown"}` : "";
+  else cell.text.textContent = item ? item.text || item.name : "…";
   cell.title = item ? item.name : "";
 }
 
-function flagClass(flags) {
+function flagClass(row) {
+  const flags = state.flags[row];
   if (flags & UNREADABLE) return " unreadable";
   if (flags & CHECKED) return " checked";
   if (flags & ACCEPTED) return " accepted";
   if (!(flags & READY)) return " waiting";
-  return flags & FOREIGN ? " foreign" : "";
+  return flags & FOREIGN && !isHidden(row) ? " foreign" : "";
 }
 
 function repaint() {

@@ -3,7 +3,7 @@
 import { labelAs, select } from "./actions.js";
 import { get } from "./api.js";
 import { $, el, name, refill, settled, share } from "./dom.js";
-import { badge, mark, percentOf, stateWords, thumb } from "./labels.js";
+import { badge, isHidden, mark, percentOf, shownLabel, stateWords, thumb, verdict } from "./labels.js";
 import { on, state, UNREADABLE, want } from "./store.js";
 import { reveal } from "./grid.js";
 
@@ -43,7 +43,7 @@ function historyRow({ time, words }) {
 }
 
 /** The classes worth reading: the first three, and all above half a percent. */
-const likely = (probabilities) => probabilities.filter(([, p], place) => place < 3 || p >= 0.005);
+const likely = (probabilities) => (probabilities.length < 2 ? [] : probabilities.filter(([, p], place) => place < 3 || p >= 0.005));
 
 const part = (title, rows, className) =>
   rows.length ? [el("h3", {}, title), el("ul", { class: className }, rows)] : [];
@@ -59,15 +59,18 @@ function draw() {
   $("item-empty").hidden = row >= 0;
   $("item-body").hidden = row < 0 || !shown;
   if (row < 0 || !shown || shown.row !== row) return;
-  const words = [percentOf(row), stateWords(state.flags[row])].filter(Boolean).join(" · ");
+  const words = [percentOf(row), stateWords(row), verdict(row) && `answer ${verdict(row)}`].filter(Boolean).join(" · ");
   const picture = $("item-face").dataset.row === String(row) ? $("item-face").firstChild : face(row);
   $("item-face").dataset.row = row;
   $("item-face").replaceChildren(...(picture ? [picture] : []));
   $("item-name").replaceChildren(name(shown.name));
-  $("item-label").replaceChildren(badge(state.label[row]), el("span", { class: "muted" }, words));
-  refill($("item-more"), [
+  $("item-label").replaceChildren(badge(shownLabel(row)), el("span", { class: "muted" }, words));
+  const why = isHidden(row) ? [] : [
     ...part("Probabilities", likely(shown.probabilities).map(probabilityRow).filter(Boolean), "probabilities"),
     ...part("Nearest examples", shown.nearest.map(nearestRow), "nearest"),
+  ];
+  refill($("item-more"), [
+    ...why,
     ...part("History", shown.history.map(historyRow), "history"),
   ]);
 }
@@ -94,6 +97,6 @@ export function init() {
     draw();
     settledReload();
   });
-  on("project items", draw);
+  on("project items view", draw);
   const settledReload = settled(load, 250);
 }

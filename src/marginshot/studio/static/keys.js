@@ -23,6 +23,7 @@ export const HELP = [
   ["Ctrl A", "Select all of the view"],
   ["Esc", "Select nothing"],
   ["R", "Re-sort, or ask for a new list"],
+  ["On the map", "Arrows move a frame, with Shift they change its size; Enter selects what is in it; + and − zoom"],
   ["/", "Search"],
   ["?", "This help"],
 ];

@@ -1,7 +1,7 @@
 /* How a label looks and is called: key, colour, shape, words. */
 
 import { el, name, share } from "./dom.js";
-import { ACCEPTED, CHECKED, FOREIGN, NONE, READY, state, UNANSWERED, UNREADABLE } from "./store.js";
+import { ACCEPTED, CHECKED, FOREIGN, GIVEN, NONE, READY, state, UNANSWERED, UNREADABLE } from "./store.js";
 
 export const N_COLOURS = 7;
 const N_SHAPES = 8;
@@ -31,14 +31,30 @@ export function labelName(label) {
 /** Mark and name, as one inline thing. */
 export const badge = (label) => el("span", { class: "badge" }, mark(label), name(labelName(label) || "not labelled"));
 
+/** In an audit an answer is hidden until the person has said theirs: to see it would bias them. */
+export const isHidden = (row) => state.view.id === "audit" && !(state.flags[row] & GIVEN);
+
+export const shownLabel = (row) => (isHidden(row) ? UNANSWERED : state.label[row]);
+
 export function percentOf(row) {
-  return state.label[row] === UNANSWERED || state.label[row] === NONE ? "" : share(state.confidence[row] / 255);
+  const label = shownLabel(row);
+  return label === UNANSWERED || label === NONE ? "" : share(state.confidence[row] / 255);
+}
+
+/** In an audit, once the person has said theirs: the answer that the item had. */
+export function verdict(row) {
+  if (state.view.id !== "audit" || isHidden(row)) return "";
+  const { rows, answered } = state.project.audit;
+  const guess = answered[rows.indexOf(row)];
+  return guess === state.label[row] ? "was right" : `was ${labelName(guess)}`;
 }
 
 /** Address of an item's small picture; the run's mark lets the browser keep it. */
 export const thumb = (row) => `/api/thumb/${row}?v=${state.project.run}`;
 
-export function stateWords(flags) {
+export function stateWords(row) {
+  const flags = state.flags[row];
+  if (isHidden(row)) return "answer hidden";
   if (flags & UNREADABLE) return "cannot be read";
   if (flags & CHECKED) return "given by you";
   if (flags & ACCEPTED) return "accepted in bulk";
@@ -50,6 +66,6 @@ export function stateWords(flags) {
 export function spoken(row) {
   const item = state.items.get(row);
   const called = item ? item.text || item.name : `item ${row + 1}`;
-  const label = labelName(state.label[row]) || "not labelled";
-  return [called, label, percentOf(row), stateWords(state.flags[row])].filter(Boolean).join(", ");
+  const label = labelName(shownLabel(row)) || "not labelled";
+  return [called, label, percentOf(row), stateWords(row), verdict(row)].filter(Boolean).join(", ");
 }

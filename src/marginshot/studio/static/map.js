@@ -1,17 +1,18 @@
-/* The map of the embeddings: all points as pixels of one image, a lasso that selects. */
+/* The map of the embeddings: all points as pixels of one image; a lasso, or a frame by keyboard, selects. */
 
 import { moveTo, select } from "./actions.js";
 import * as api from "./api.js";
-import { $, settled } from "./dom.js";
+import { $, items, settled } from "./dom.js";
 import { colourOf, N_COLOURS, shapeOf } from "./labels.js";
 import { on, say, state } from "./store.js";
 
-const NEAR = 10; // pixels within which a click finds a point
+const NEAR = 14; // pixels within which a click or a tap finds a point
 const MARGIN = 24;
 
 let points = null; // x0 y0 x1 y1 … as the server sent them
 let complete = false; // whether every item that can be read had its place then
 let view = null; // {scale, x, y}: pixel = scale * (point - origin)
+let frame = null; // what Enter would select: {x, y, width, height} in pixels
 let canvas, over, ink = [];
 
 /** The shapes of the classes' marks, on the square from -1 to 1; see style.css for their twins. */
@@ -53,7 +54,7 @@ function fit() {
   }
   const { clientWidth: width, clientHeight: height } = canvas;
   const scale = Math.min((width - 2 * MARGIN) / Math.max(1e-9, x1 - x0), (height - 2 * MARGIN) / Math.max(1e-9, y1 - y0));
-  view = { scale, x: (x0 + x1) / 2 - width / 2 / scale, y: (y0 + y1) / 2 - height / 2 / scale };
+  view = { scale, fitted: scale, x: (x0 + x1) / 2 - width / 2 / scale, y: (y0 + y1) / 2 - height / 2 / scale };
 }
 
 const ratio = () => Math.min(2, devicePixelRatio);
@@ -96,8 +97,8 @@ function draw() {
   drawOver();
 }
 
-/** Names at the middle of their classes, where they do not cover each other, and the lasso. */
-function drawOver(lasso = null) {
+/** Names at the middle of their classes, where they do not cover each other, and the lasso or the keyboard's frame. */
+function drawOver(lasso = frame && corners(frame)) {
   const context = over.getContext("2d");
   context.setTransform(ratio(), 0, 0, ratio(), 0, 0);
   context.clearRect(0, 0, over.width, over.height);
@@ -107,6 +108,7 @@ function drawOver(lasso = null) {
     context.beginPath();
     lasso.forEach(([x, y]) => context.lineTo(x, y));
     context.closePath();
+    context.lineWidth = 1.5;
     context.globalAlpha = 0.08;
     context.fill();
     context.globalAlpha = 1;
@@ -198,34 +200,48 @@ function nearest([x, y]) {
   return best;
 }
 
+const middle = ([a, b], [c, d]) => [(a + c) / 2, (b + d) / 2];
+const apart = ([a, b], [c, d]) => Math.max(1, Math.hypot(c - a, d - b));
+
+/** One finger or the left button draws a lasso, the right button moves, two fingers move and zoom. */
 function pointer() {
-  let lasso = null, panning = null;
+  const down = new Map(); // pointer -> where it is
+  let lasso = null;
   const at = (event) => [event.offsetX, event.offsetY];
   over.addEventListener("pointerdown", (event) => {
     over.setPointerCapture(event.pointerId);
-    over.focus();
-    if (event.button) panning = at(event);
-    else lasso = [at(event)];
+    over.focus({ focusVisible: false });
+    down.set(event.pointerId, at(event));
+    lasso = event.button || down.size > 1 ? null : [at(event)];
   });
   over.addEventListener("pointermove", (event) => {
-    const [x, y] = at(event);
-    if (panning) {
-      pan(x - panning[0], y - panning[1]);
-      panning = [x, y];
-    } else if (lasso) {
-      lasso.push([x, y]);
+    if (!down.has(event.pointerId)) return;
+    const [before, place] = [[...down.values()], at(event)];
+    down.set(event.pointerId, place);
+    if (lasso) {
+      lasso.push(place);
       drawOver(lasso);
+      return;
     }
+    const now = [...down.values()], [from, to] = [before, now].map(([a, b = a]) => middle(a, b));
+    pan(to[0] - from[0], to[1] - from[1]);
+    if (now.length === 2) zoom(apart(...now) / apart(...before), ...to);
   });
   over.addEventListener("pointerup", (event) => {
     if (lasso) finish(lasso, event);
-    lasso = panning = null;
+    leave(event);
   });
+  over.addEventListener("pointercancel", leave);
   over.addEventListener("contextmenu", (event) => event.preventDefault());
   over.addEventListener("wheel", (event) => {
     event.preventDefault();
     zoom(Math.exp(-event.deltaY / 400), ...at(event));
   }, { passive: false });
+
+  function leave(event) {
+    down.delete(event.pointerId);
+    lasso = null;
+  }
 }
 
 function finish(lasso, event) {
@@ -236,18 +252,53 @@ function finish(lasso, event) {
     if (row >= 0 && !adds) moveTo(row);
     else select(row >= 0 ? [...base, row] : base);
   } else select([...base, ...inside(lasso)]);
-  if (state.selection.size > 1) say(`${state.selection.size} selected.`);
+  if (lasso.length > 3) say(`${items(state.selection.size)} selected.`);
   requestDraw();
 }
 
+const STEP = 20; // pixels that an arrow key moves the frame
+
+/** Move the keyboard's frame, or with Shift its lower right corner; beyond the edge the map moves instead. */
+function moveFrame(dx, dy, { shiftKey }) {
+  const { clientWidth: right, clientHeight: bottom } = canvas;
+  if (shiftKey) {
+    frame.width = Math.max(STEP, Math.min(right - frame.x, frame.width + 2 * dx));
+    frame.height = Math.max(STEP, Math.min(bottom - frame.y, frame.height + 2 * dy));
+  } else {
+    const x = Math.max(0, Math.min(right - frame.width, frame.x + dx)), y = Math.max(0, Math.min(bottom - frame.height, frame.y + dy));
+    pan(x - frame.x - dx, y - frame.y - dy);
+    Object.assign(frame, { x, y });
+  }
+  requestDraw();
+}
+
+const corners = ({ x, y, width, height }) => [[x, y], [x + width, y], [x + width, y + height], [x, y + height]];
+const zoomFrame = (factor) => zoom(factor, frame.x + frame.width / 2, frame.y + frame.height / 2);
+
 const KEYS = {
-  "+": () => zoom(1.3),
-  "-": () => zoom(1 / 1.3),
-  ArrowLeft: () => pan(60, 0),
-  ArrowRight: () => pan(-60, 0),
-  ArrowUp: () => pan(0, 60),
-  ArrowDown: () => pan(0, -60),
+  "+": () => zoomFrame(1.3),
+  "-": () => zoomFrame(1 / 1.3),
+  ArrowLeft: (event) => moveFrame(-STEP, 0, event),
+  ArrowRight: (event) => moveFrame(STEP, 0, event),
+  ArrowUp: (event) => moveFrame(0, -STEP, event),
+  ArrowDown: (event) => moveFrame(0, STEP, event),
+  Enter: (event) => finish(corners(frame), event),
 };
+
+function press(event) {
+  if (!view || !KEYS[event.key] || event.altKey) return;
+  event.preventDefault();
+  event.stopPropagation();
+  const { clientWidth: width, clientHeight: height } = canvas;
+  frame ??= { x: 0.4 * width, y: 0.4 * height, width: 0.2 * width, height: 0.2 * height };
+  KEYS[event.key](event);
+}
+
+/** The frame is there while the keyboard is on the map. */
+function hideFrame() {
+  frame = null;
+  requestDraw();
+}
 
 async function load() {
   if (points && complete) return;
@@ -267,7 +318,6 @@ async function load() {
   complete = encoded;
   middlesNow = null;
   fit();
-  view.fitted = view.scale;
 }
 
 async function enter() {
@@ -283,17 +333,12 @@ export function init() {
   over = $("map-over");
   readInk();
   pointer();
-  over.addEventListener("keydown", (event) => {
-    if (!KEYS[event.key] || event.ctrlKey) return;
-    event.preventDefault();
-    event.stopPropagation();
-    KEYS[event.key]();
-  });
+  over.addEventListener("keydown", press);
+  over.addEventListener("blur", hideFrame);
   $("zoom-in").onclick = () => zoom(1.3);
   $("zoom-out").onclick = () => zoom(1 / 1.3);
   $("zoom-fit").onclick = () => {
     fit();
-    view.fitted = view.scale;
     requestDraw();
   };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {

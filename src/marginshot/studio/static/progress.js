@@ -49,6 +49,7 @@ function drawHead() {
   $("project").replaceChildren(name(project.name));
   $("numbers").textContent = `${items(project.n_items)} · ${count(project.n_labelled)} labelled`;
   $("expected").textContent = project.expected ? `Expected accuracy ${estimate(project.expected)}` : "";
+  $("expected").title = "Share of all items whose label is expected to be right; those labelled by hand count as right.";
   for (const [id, words] of [["undo", project.can_undo], ["redo", project.can_redo]]) {
     $(id).disabled = !words;
     $(id).title = words ? `${id === "undo" ? "Undo" : "Redo"}: ${words}` : "";
@@ -66,8 +67,9 @@ function listOf(id, title, rows) {
 function drawProgress() {
   const { project } = state;
   const facts = [
-    project.expected ? fact("Expected accuracy", estimate(project.expected)) : null,
-    project.audit?.result ? fact("Accuracy by audit", estimate(project.audit.result)) : null,
+    project.expected ? fact("Expected accuracy, all items", estimate(project.expected)) : null,
+    project.open ? fact(`Of the ${count(project.open[0])} not labelled by hand`, percent(project.open[1])) : null,
+    project.audit?.result ? fact("Accuracy by audit, all items", estimate(project.audit.result)) : null,
     fact("Labels given", count(project.n_labelled)),
     project.n_none ? fact("None of these", count(project.n_none)) : null,
   ];

@@ -20,7 +20,7 @@ export const state = {
   counts: new Map(), // label -> number of items
   items: new Map(), // row -> {name, text}, as far as fetched
   changed: new Int32Array(0), // rows whose label the last act changed elsewhere
-  status: { words: "", changed: null, error: false },
+  status: { words: "", note: "", changed: null, error: false },
   connected: true,
   view: { id: "classes", order: new Int32Array(0), sections: [], place: new Int32Array(0) },
   selection: new Set(),
@@ -42,8 +42,8 @@ export function tell(topic) {
   for (const listener of listeners.get(topic) || []) listener();
 }
 
-export function say(words, { changed = null, error = false } = {}) {
-  state.status = { words, changed, error };
+export function say(words, { note = "", changed = null, error = false } = {}) {
+  state.status = { words, note, changed, error };
   tell("status");
 }
 

@@ -30,21 +30,32 @@ function nextControls({ order }) {
   return [el("span", {}, words), button("Next 40", resort, done === order.length ? "main" : "")];
 }
 
-function worklistControls({ order, target, reached, expected }) {
-  const input = el("input", { type: "number", min: 50, max: 100, step: 0.5, value: 100 * target, "aria-label": "Target in percent" });
+/** How far the worklist is, and what was reached: [words, whether a new list is needed]. */
+function worklistWords({ order, target, reached, expected }) {
+  const now = state.project.expected?.[0] ?? 0, done = handled(order), all = `of all ${items(state.n)}`;
+  const today = `${percent(now, 1)} ${all} are expected to be right now`;
+  if (done < order.length) {
+    const then = `${reached ? "" : "only "}${percent(expected.at(-1), 1)}`;
+    return [`${count(done)} of ${items(order.length)} checked. ${today}; when all are checked, ${then}.`, false];
+  }
+  if (state.newest > state.version) return ["All are checked. Answers follow …", false];
+  if (now >= target - 1e-9) return [`Done: ${today}.`, false];
+  const why = done ? "What you said lowered what is expected of the others" : "No more items can be checked";
+  return [`${done ? `All ${count(done)} are checked, but o` : "O"}nly ${today}. ${why}.`, done > 0];
+}
+
+function worklistControls(view) {
+  const input = el("input", { type: "number", min: 50, max: 100, step: 0.5, value: 100 * view.target, "aria-label": "Target in percent" });
   input.onchange = () => show("worklist", Math.min(1, Math.max(0.5, input.value / 100)));
-  const after = expected.length ? percent(expected.at(-1), 1) : "";
-  const words = order.length
-    ? `${handled(order)} of ${items(order.length)} checked. ${reached ? "Then" : "Even then only"} ${after} are expected to be right.`
-    : "The expected accuracy is there already.";
-  return [el("label", {}, "To be ", input, " % right, check these."), el("span", {}, words), button("New list", resort)];
+  const [words, more] = worklistWords(view);
+  return [el("label", {}, "To be ", input, " % right, check these."), el("span", {}, words), button("New list", resort, more ? "main" : "")];
 }
 
 function auditControls() {
   const { audit } = state.project;
   const words = [];
-  if (audit) words.push(`${audit.done} of ${audit.rows.length} checked: Enter where the label is right, the right class where not.`);
-  if (audit?.result) words.push(`Accuracy ${estimate(audit.result)}.`);
+  if (audit) words.push(`${audit.done} of ${audit.rows.length} checked. Press the key of the class that you see, or N; the answer is shown afterwards.`);
+  if (audit?.result) words.push(`Accuracy ${estimate(audit.result)} of all ${items(state.n)}.`);
   const running = audit && audit.done < audit.rows.length;
   const draw = async () => (await drawAudit(AUDIT_SIZE)) && setTimeout(resort, 150);
   return [el("span", {}, words.join(" ")), running ? null : button(`Draw ${AUDIT_SIZE} random items`, draw, "main")];
@@ -68,7 +79,7 @@ const CONTROLS = {
   none: () => [el("span", {}, "Groups that may be classes of their own are proposed first."), button("Look again", resort)],
   search: () => [button("← All classes", () => show("classes"))],
   selected: () => [button("← All classes", () => show("classes"))],
-  map: () => [note("Draw around points to select them. The wheel zooms, the right button moves.")],
+  map: () => [note(`Draw around points to select them${innerWidth > 720 ? ", or move a frame with the arrow keys. The wheel zooms" : "; two fingers zoom"}.`)],
 };
 
 function startHint() {
@@ -89,7 +100,6 @@ function tab(id) {
 
 function drawControls() {
   if (!state.project) return;
-  if ($("controls").querySelector("input:focus")) return; // a number is being typed
   const controls = CONTROLS[state.view.id]?.(state.view) || [];
   refill($("controls"), [...startHint(), ...controls.filter(Boolean)]);
   const isMap = state.view.id === "map";
@@ -134,6 +144,8 @@ export function init() {
     }
   });
   on("view", () => refill($("tabs"), TABS.map(tab)));
-  on("view project", drawControls);
-  on("answers", settled(drawControls, 30));
+  on("view", drawControls);
+  on("project answers", settled(() => {
+    if (!$("controls").querySelector("input:focus")) drawControls(); // else a number is being typed
+  }, 30));
 }

@@ -53,19 +53,24 @@ function forgetHidden() {
   tell("selection");
 }
 
+const SLOW = 300; // milliseconds after which a view that the server still computes is announced
 let asked = 0;
 
 export async function show(id, param) {
   const mine = ++asked;
+  const waiting = setTimeout(() => say(`${titleOf(id)}: waiting for the answers …`), SLOW);
   try {
     const built = await VIEWS[id].build(param);
     if (mine !== asked) return; // another view was asked for meanwhile
+    if (state.status.words.startsWith(`${titleOf(id)}: `)) say("");
     state.view = { id, param, ...built, place: placesOf(built.order, state.n), moved: 0 };
     if (state.view.place[state.cursor] === undefined || state.view.place[state.cursor] < 0) state.anchor = -1;
     if (id !== "map") forgetHidden();
     tell("view");
   } catch (error) {
     say(error.message, { error: true });
+  } finally {
+    clearTimeout(waiting);
   }
 }
 
