@@ -4,6 +4,10 @@ import struct
 
 import numpy as np
 import pytest
+from serving import rows_of_three_classes
+
+from marginshot.labelling.session.state import Class
+from marginshot.studio import views
 
 
 def decode(content):
@@ -149,3 +153,32 @@ def test_an_act_on_what_was_not_seen_is_refused(labelled):
 )
 def test_what_is_not_there_is_not_found(client, path):
     assert client.get(path).status == 404
+
+
+def test_a_class_that_no_item_can_have_yet_says_why(client):
+    client.act("add_class", name="ash")
+    assert client.get("/api/project").json["classes"][0]["needs"] == "needs an example"
+    client.act("label", rows=[0], name="ash")
+    assert client.get("/api/project").json["classes"][0]["needs"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "reason"),
+    [
+        ("w2", "text", "needs an example: its name is a code"),
+        ("billing", "text", None),
+        ("w2", "picture", "needs an ex"),
+    ],
+)
+def test_only_a_name_in_words_stands_for_texts(name, kind, reason):
+    needs = views._needs(Class(0, name), kind, is_answered=False)
+    assert needs is None if reason is None else needs.startswith(reason)
+    assert views._needs(Class(0, name), kind, is_answered=True) is None
+
+
+def test_expected_accuracy_says_over_which_items(labelled):
+    project = labelled.get("/api/project").json
+    n_open, value = project["open"]
+    n_items = len(rows_of_three_classes())
+    assert n_open == n_items - 3
+    assert 3 + n_open * value == pytest.approx(n_items * project["expected"][0])
