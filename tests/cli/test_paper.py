@@ -94,7 +94,7 @@ def test_mistakes(cli, fails, result):
         "paper", "result.json", "--network", "AlexNet"
     )
     cli("evaluate", "digits", "--tasks", 2, "--methods", "protonet", "--json", "digits.json")
-    assert "Cannot tell the dataset from the name 'digits'. Say it with --dataset" in fails("paper", "digits.json")
+    assert "The name 'digits' does not say the dataset. Say it with --dataset" in fails("paper", "digits.json")
     cli("evaluate", "mini-resnet18-test.npz", "--tasks", 2, "--way", 3, "--methods", "protonet", "--json", "3way.json")
     assert "No result stands in the paper's tables" in fails("paper", "3way.json")
     cli(

@@ -191,7 +191,7 @@ def test_wrong_columns_are_named(tmp_path, frame, message):
     [
         ("bad.npz", r"bad\.npz is damaged, or not a readable \.npz file"),
         ("bad.parquet", r"bad\.parquet is damaged, or not a readable Parquet file"),
-        ("bad.csv", r"Cannot tell the format of 'bad\.csv': the suffix must be one of \.npz, \.parquet"),
+        ("bad.csv", r"The format of 'bad\.csv' is unknown: the suffix must be one of \.npz, \.parquet"),
     ],
 )
 def test_unreadable_files_are_named(tmp_path, name, message):

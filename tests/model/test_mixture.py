@@ -26,7 +26,7 @@ def clusters(counts, *, shots=1, spread=0.15, seed=0, dimensions=20):
     return rows - rows.mean(axis=0), labels, truth
 
 
-def fit_mixture(gram, labels, shares, n_classes, head_start=0.0, hints=None, n_query=None):
+def fit_mixture(gram, labels, shares, n_classes, equal_odds=0.0, hints=None, n_query=None):
     """With shares (N,), or None to estimate them; hints (m, N)."""
     n_queries = len(gram) - len(labels)
     return model.fit_mixture(
@@ -36,7 +36,7 @@ def fit_mixture(gram, labels, shares, n_classes, head_start=0.0, hints=None, n_q
         np.zeros((n_classes, n_queries)) if hints is None else np.ascontiguousarray(hints.T),
         np.full(n_classes, 1 / n_classes) if shares is None else shares,
         shares is None,
-        head_start,
+        equal_odds,
         n_queries if n_query is None else n_query,
     )
 
@@ -56,7 +56,7 @@ def test_equal_classes_are_found_equal(seed):
     assert np.mean(posteriors[5:].argmax(axis=1) == truth) > 0.9
 
 
-def test_in_many_dimensions_equal_shares_have_a_longer_head_start(monkeypatch):
+def test_in_many_dimensions_equal_shares_have_a_longer_equal_odds(monkeypatch):
     """Overlapping balls of 200 dimensions: wrong divisions of equal classes seem sure without it, the guard aside."""
     monkeypatch.setattr("marginshot.model.mixture.EXPLAINED_UNCHECKED", 0.03)
 

@@ -55,7 +55,7 @@ def limit_threads(n_jobs: int | None) -> Any:
 
 
 def n_threads() -> int:
-    """As many threads as BLAS would use, so that OMP_NUM_THREADS and the like apply here too."""
+    """Number of threads that BLAS would use, so that OMP_NUM_THREADS and the like apply here too."""
     return 1 if _has_one.get() else _limit.n_before or _blas_threads()
 
 

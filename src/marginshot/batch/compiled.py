@@ -109,7 +109,7 @@ def fit_mixtures(
     hints: Array,
     class_shares: Array,
     estimate: bool,
-    head_start: float,
+    equal_odds: float,
     logits: Array,
     found: Array,
     within: Array,
@@ -124,7 +124,7 @@ def fit_mixtures(
     weights, n_query = np.ones(labels.shape[1]), hints.shape[2]
     for task in range(gram_batch.shape[0]):
         fitted = mixture.fit_mixture(
-            gram_batch[task], labels[task], weights, hints[task], class_shares[task], estimate, head_start, n_query
+            gram_batch[task], labels[task], weights, hints[task], class_shares[task], estimate, equal_odds, n_query
         )
         logits[task], found[task] = fitted.logits, fitted.shares
         within[task], trusted[task], temperatures[task] = fitted.within, fitted.trust, fitted.temperature
@@ -183,7 +183,7 @@ def _count_labels(labels: Indices, n_classes: int) -> Array:
 
 @leaf
 def _system(nearest: Indices, squares: Array, width: float) -> Array:
-    """I − 0.95 D^−½ W D^−½, (M, M)."""
+    """Matrix I − 0.95 D^−½ W D^−½, (M, M), of the linear system of label spreading."""
     n_rows, k = nearest.shape
     system, inverse = np.zeros((n_rows, n_rows)), np.zeros(n_rows)
     for i in range(n_rows):
@@ -206,7 +206,7 @@ def _system(nearest: Indices, squares: Array, width: float) -> Array:
 def _solve(system: Array, labels: Indices, checked: Indices, reached: Array) -> Array:
     """Write what spreads from the ``labels`` (n,) to all rows, (M, N).
 
-    Returns what spreads to the support from each of the ``checked`` rows (c,) by itself, (n, c). Queries are eliminated
+    Returns what spreads to the support from each of the ``checked`` rows (c,) alone, (n, c). Queries are eliminated
     first: what spreads between labelled rows needs only a system of their own size.
     """
     n, (n_rows, n_classes) = len(labels), reached.shape
@@ -230,7 +230,7 @@ def _solve(system: Array, labels: Indices, checked: Indices, reached: Array) -> 
 
 @leaf
 def _with_direction(labels: Indices, inner: Gram) -> Indices:
-    """The labels (n,), −1 for rows without direction, which neither tell nor are told."""
+    """The labels (n,), −1 for rows without direction, which take no part in the spreading."""
     known = labels.copy()
     for i in range(len(known)):
         if inner[i, i] <= 0.0:
@@ -258,7 +258,7 @@ def _checked(labels: Indices, counts: Array) -> Indices:
 
 @leaf
 def _trust(inner: Gram, labels: Indices, checked: Indices, alone: Array, counts: Array) -> float:
-    """`graph.trust_by_labels` of rows ``checked`` (c,), from each of which so much spreads to the support, (n, c)."""
+    """Apply `graph.trust_by_labels` to rows ``checked`` (c,); ``(n, c)`` is what spreads from each to the support."""
     n_checked, n_classes = len(checked), len(counts)
     by_graph, sums = np.zeros((n_checked, n_classes)), np.zeros((n_checked, n_classes))
     squares, own = np.empty(n_checked), np.empty(n_checked, np.int64)

@@ -56,12 +56,12 @@ class ArrayTasks:
         self.support, self.query, self.labels = support, query, labels
 
     def inner(self, tasks: slice, transformer: Any, kernel: Kernel) -> tuple[Grams, Grams]:
-        """`inner_products` of some tasks."""
+        """Inner products (T, M, M) of some tasks, as from `inner_products`."""
         return inner_products(self.support[tasks], self.query[tasks], self.labels[tasks], transformer, kernel)
 
 
 class SharedRows:
-    """What tasks over one ``table`` (n_rows, D) share: its prepared rows and, up to `SHARED_ROWS`, their products."""
+    """The part that tasks over one ``table`` (n_rows, D) share: its rows and, up to `SHARED_ROWS`, their products."""
 
     def __init__(self, table: Array, transformer: CentreAndNormalise, n_jobs: int | None) -> None:
         self._prepared = transformer.prepare(table)
@@ -130,17 +130,17 @@ class TableTasks:
         self.table, self.support, self.query, self.labels = table, support, query, labels
 
     def share(self, transformer: Any, n_jobs: int | None = None) -> None:
-        """Do once, in ``n_jobs`` threads, what tasks share."""
+        """Compute what all tasks share, once, in ``n_jobs`` threads."""
         if isinstance(transformer, CentreAndNormalise):
             self._shared = _share(self.table, transformer, n_jobs)
 
     def inner(self, tasks: slice, transformer: Any, kernel: Kernel) -> tuple[Grams, Grams]:
-        """`inner_products` of some tasks."""
+        """Inner products (T, M, M) of some tasks, as from `inner_products`."""
         support, query, labels = self.support[tasks], self.query[tasks], self.labels[tasks]
         if not (kernel.is_named and isinstance(transformer, CentreAndNormalise)):
             return inner_products(self.table.rows[support], self.table.rows[query], labels, transformer, kernel)
         inner, lengths = self._shared.unit_inner_products(np.concatenate((support, query), axis=1))
-        # A row much nearer to the task's mean than another: what is shared is too coarse to tell its direction.
+        # A row much nearer to the task's mean than another: the shared products are too coarse for its direction.
         coarse = (np.einsum("tii->ti", inner) == 0).any(axis=1)
         if coarse.any():
             features = (self.table.rows[rows[coarse]] for rows in (support, query))

@@ -38,7 +38,7 @@ _CHUNK = 16  # tasks a thread holds at once
 
 
 class _AsPreset:
-    """The default of every option: what the preset says."""
+    """Marks an option that is not given: its value is the preset's."""
 
     def __repr__(self) -> str:
         return "as the preset says"
@@ -108,7 +108,7 @@ def solve_tasks(
         Classes 0 … N−1; each occurs in every task, not necessarily equally often.
     query : array of shape (n_tasks, n_query, n_features)
     preset : {"printed", "paper", "auto", "balanced"}, default="paper"
-        What the options are that are not given here; see `marginshot.PRESETS`.
+        Values of the options that are not given here; see `marginshot.PRESETS`.
     lambda1, lambda2, gamma1, gamma2, prior, kernel, gamma, degree, coef0, n_neighbors, calibration, feature_transform
         As in `TransductiveMaxMarginClassifier`. The transform is fitted to each task, support and query together.
     tol, max_iter

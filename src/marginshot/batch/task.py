@@ -95,12 +95,12 @@ class BatchTask:
             self.grams = kernel.fitted(self.rows).of_inner(self.rows, squares, squares)
             self.grams = np.ascontiguousarray(self.grams, dtype=np.float32)
 
-    def fit_mixture(self, space: Space, shares: Array | None, head_start: float, heard: Array | float) -> BatchMixture:
+    def fit_mixture(self, space: Space, shares: Array | None, equal_odds: float, heard: Array | float) -> BatchMixture:
         """Fit a mixture to each task."""
         hints = np.zeros((self.n_tasks, self.n_classes, self.n_query))
         if self.graph_logits is not None:
             hints = np.ascontiguousarray(self.graph_logits[:, self.n_support :].transpose(0, 2, 1))
-        return fit_mixtures(self._grams_in(space), self.labels, hints, shares, head_start, heard)
+        return fit_mixtures(self._grams_in(space), self.labels, hints, shares, equal_odds, heard)
 
     def follow_path(self, class_offsets: Array) -> None:
         """Margins (T, M, N) of all rows, and the gradient norms (T, N, stages) at which the solver stopped."""
@@ -115,7 +115,7 @@ class BatchTask:
         return self.margins[:, self.n_support :]
 
     def divide(self, solution: Solution) -> Divide:
-        """Of all queries of each task."""
+        """Divide all queries of each task, as a function of class biases (T, N)."""
         return partial(divide_scores, self.query_scores(solution))
 
     def answered_rows(self, solution: Solution) -> AnsweredRows:
@@ -191,7 +191,7 @@ def spread(inner: Grams, nearest: Labels, labels: Labels, n_classes: int) -> tup
 
 
 def fit_mixtures(
-    grams: Grams, labels: Labels, hints: Array, shares: Array | None, head_start: float, heard: Array | float
+    grams: Grams, labels: Labels, hints: Array, shares: Array | None, equal_odds: float, heard: Array | float
 ) -> BatchMixture:
     """A mixture for each task, its logits times ``heard`` (T,); arguments as for `marginshot.model.mixture`."""
     from marginshot.batch import compiled  # imports numba
@@ -201,7 +201,7 @@ def fit_mixtures(
     logits, found = np.empty((n_tasks, n_classes, n_rows)), np.empty((n_tasks, n_classes))
     within, trust, temperature = np.empty((3, n_tasks))
     written = (logits, found, within, trust, temperature)
-    compiled.fit_mixtures(grams, labels, hints, given, shares is None, head_start, *written)
+    compiled.fit_mixtures(grams, labels, hints, given, shares is None, equal_odds, *written)
     heard = np.broadcast_to(heard, n_tasks)
     logits *= heard[:, None, None]
     return BatchMixture(logits.transpose(0, 2, 1), found, within, heard * trust, temperature)
@@ -287,7 +287,7 @@ def seconds_compiling() -> float:
 
 
 def _load(what: str, smallest_task: Callable[[], Any]) -> None:
-    """Compile, or read from numba's cache, what ``smallest_task`` calls; it is told if that takes long."""
+    """Compile, or read from numba's cache, what ``smallest_task`` calls; announce it if that takes long."""
     from marginshot._lib.jit import announce_compilation
 
     started = time.thread_time()

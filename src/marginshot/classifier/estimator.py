@@ -211,7 +211,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         y : array of shape (n_rows,)
             Labels; −1 where unknown (among strings also None, NaN or "").
         sample_weight : array of shape (n_rows,), optional
-            What each labelled row counts for, beside the others of its class; 1 by default. A labelled row of weight
+            Weight of each labelled row among those of its class; 1 by default. A labelled row of weight
             zero is an unlabelled one; weights of unlabelled rows are not read.
         """
         settings = self._settings()
@@ -226,7 +226,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
     def _open_task(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, settings: Settings
     ) -> SmallTask | LargeTask:
-        """The task that the user's rows and labels make, small or large."""
+        """The task of the user's rows and labels, small or large."""
         table = open_table(self, X, reset=True)
         n_rows = table.shape[0]
         known, weights = weigh_labels(sample_weight, read_labels(table, y), n_rows)
@@ -308,7 +308,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         return Settings(**parameters)
 
     def _check_options(self) -> None:
-        """Raise ValueError for an option that means nothing."""
+        """Raise ValueError for an option that is not valid."""
         if self.solver not in SOLVERS:
             raise ValueError(f"solver must be one of {', '.join(SOLVERS)}; got {self.solver!r}.")
         check_count("n_landmarks", self.n_landmarks, 2)
@@ -348,7 +348,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         return labelled_accuracy(self, X, y, sample_weight)
 
     def _map(self, X: Any, of_rows: Callable[[NDArray[np.floating]], Array]) -> Array:
-        """What ``of_rows`` makes of checked rows, block by block, (n_rows, n_classes)."""
+        """Apply ``of_rows`` to checked rows, block by block: (n_rows, n_classes)."""
         table = open_table(self, X, reset=False)
         values = np.empty((table.shape[0], len(self.classes_)))
         with limit_threads(self.n_jobs):

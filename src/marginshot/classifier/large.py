@@ -81,7 +81,7 @@ class LargeTask(OneTask):
 
     @property
     def in_memory(self) -> bool:
-        """Where rows are averaged with their neighbours, or labels say how they are transformed."""
+        """Whether transformed rows are kept: they are averaged with neighbours, or their transform uses labels."""
         return bool(self.settings.n_neighbors) or getattr(self.problem.transformer, "learns_from_labels", False)
 
     def build_kernel(self) -> None:
@@ -92,7 +92,7 @@ class LargeTask(OneTask):
         self.support = ArrayRows(self.planes_table.take(self.known.index))
 
     def gram_of(self, chosen: Indices) -> Array:
-        """Inner products of the rows that the planes live among."""
+        """Inner products (c, c) of the rows ``chosen`` (c,) in the space of the planes."""
         order = np.argsort(chosen, kind="stable")
         sorted_rows = self.planes_map(self.planes_table.take(chosen[order]))
         self.sample = np.empty_like(sorted_rows)
@@ -115,16 +115,16 @@ class LargeTask(OneTask):
         )
 
     def first_planes(self) -> Array:
-        """Where the λ2 sequence starts, (P, N)."""
+        """Planes (P, N) from which the λ2 sequence starts."""
         return np.zeros((self.planes_map(self.support.X[:1]).shape[1], self.n_classes))
 
     def support_margins(self) -> Array:
-        """Of the planes."""
+        """Margins f (n, N) of the labelled rows under the planes."""
         parts = [self.planes_map(strip) @ self.path.coef for _, strip in strips(self.support.X)]
         return np.concatenate([np.zeros((0, self.n_classes)), *parts]) + self.class_offsets
 
     def query_margins(self) -> Array:
-        """Of the planes, at some thousand queries."""
+        """Margins f (m, N) of some thousand queries under the planes."""
         queries = np.setdiff1d(np.arange(self.n_rows), self.known.index, assume_unique=True)
         rows = self.planes_table.take(queries[evenly(len(queries), LEAST_ROWS)])
         return np.asarray(self.planes_map(rows) @ self.path.coef + self.class_offsets)

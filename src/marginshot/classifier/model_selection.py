@@ -143,7 +143,7 @@ class LabelledScorer:
         return self._scorer(estimator, X, labels, **params)
 
     def get_metadata_routing(self) -> Any:
-        """What the inner scorer asks of scikit-learn's metadata routing."""
+        """Metadata that the inner scorer requests by scikit-learn's routing."""
         return get_routing_for_object(self._scorer)
 
     def set_score_request(self, **params: Any) -> Self:

@@ -75,7 +75,7 @@ class VariancePass:
     row_map: RowMap
 
     def __call__(self, start: int, block: Rows) -> tuple[Array, ...]:
-        """One block."""
+        """Evaluate one block of rows."""
         parts = [self.row_map(strip).astype(np.float64) for _, strip in strips(block)]
         return sum(rows.sum(axis=0) for rows in parts), np.array([sum((rows**2).sum() for rows in parts)])
 
@@ -99,7 +99,7 @@ class SupportPass:
     loss: MarginLoss
 
     def __call__(self, start: int, block: Rows) -> tuple[Array, ...]:
-        """One block."""
+        """Evaluate one block of rows."""
         value, gradient = np.zeros(len(self.offsets)), np.zeros_like(self.planes)
         for first, strip in strips(block):
             rows = self.row_map(strip)
@@ -135,7 +135,7 @@ class QueryPass:
     n_query: int
 
     def __call__(self, start: int, block: Rows) -> tuple[Array, ...]:
-        """One block."""
+        """Evaluate one block of rows."""
         value, gradient = np.zeros(len(self.offsets)), np.zeros_like(self.planes)
         for rows in query_rows(self.row_map, self.support, start, block):
             scores = rows @ self.planes.astype(rows.dtype)
@@ -165,7 +165,7 @@ class DividePass:
     support: NDArray[np.int64]
 
     def __call__(self, start: int, block: Rows) -> tuple[Array, ...]:
-        """One block."""
+        """Evaluate one block of rows."""
         counts, derivatives = np.zeros(len(self.biases)), np.zeros((len(self.biases),) * 2)
         for first, strip in strips(block):
             part = slice(start + first, start + first + len(strip))

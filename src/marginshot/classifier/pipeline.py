@@ -24,7 +24,7 @@ from marginshot.model.counts import Divide, meet_shares
 from marginshot.model.mixture import FEW_CLASSES
 from marginshot.model.neighbours import neighbour_weight, neighbours_in_task
 from marginshot.model.platt import Regression
-from marginshot.model.shares import HEAD_START, HEAD_START_OF_OFFSETS, is_estimated, offsets
+from marginshot.model.shares import EQUAL_ODDS, EQUAL_ODDS_OF_OFFSETS, is_estimated, offsets
 
 Array = NDArray[np.float64]
 
@@ -82,7 +82,7 @@ class Task(Protocol):
     def build_kernel(self) -> None:
         """Compare the rows by the kernel."""
 
-    def fit_mixture(self, space: Space, shares: Array | None, head_start: float, heard: Array | float) -> FittedMixture:
+    def fit_mixture(self, space: Space, shares: Array | None, equal_odds: float, heard: Array | float) -> FittedMixture:
         """Fit a mixture, with ``shares`` (..., N) or, for None, estimated ones.
 
         ``heard`` (...) is 0 where its logits are to be silent, else 1.
@@ -180,7 +180,7 @@ def _find_mixture(task: Task, settings: Settings, shares: Array) -> FittedMixtur
         return task.fit_mixture(Space.KERNEL, shares, 0.0, 1.0)
     jointly = settings.answers.answers_jointly
     space = space_of_shares(settings, task.n_classes)
-    mixture = task.fit_mixture(space, None, HEAD_START if jointly else HEAD_START_OF_OFFSETS, 1.0)
+    mixture = task.fit_mixture(space, None, EQUAL_ODDS if jointly else EQUAL_ODDS_OF_OFFSETS, 1.0)
     if not jointly or space is Space.KERNEL:
         return mixture
     return task.fit_mixture(Space.KERNEL, mixture.shares, 0.0, np.sign(np.asarray(mixture.trust)))

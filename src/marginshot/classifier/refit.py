@@ -63,25 +63,25 @@ class WarmTask(LargeTask):
         self.before = np.where(names[place] == self.known.classes, place, -1)
 
     def transform(self) -> None:
-        """As the last complete fit left it."""
+        """Keep the feature transform of the last complete fit."""
         last = self._last()
         self.table, self.row_map = last.table, last.row_map
         if self.in_memory:
             self.lengths = last.lengths
 
     def average_with_neighbours(self, n_neighbors: int, weight: float) -> None:
-        """As the last complete fit left it."""
+        """Keep the neighbours of the last complete fit."""
         self.smoothing = self._last().smoothing
 
     def spread_labels(self) -> float:
-        """Spread what differs from the last labels."""
+        """Spread only the labels that differ from the last ones."""
         smoothing, known = cast(NeighbourSmoothing, self.smoothing), self.known
         placed = place_labels(smoothing.filled, known.index, known.labels, self.problem.weights, self.n_classes)
         self.spread = self._last().spread.changed(placed, self.before)
         return self._listen_to_graph(smoothing)
 
     def first_planes(self) -> Array:
-        """The last ones; zero for classes that are new."""
+        """Planes (P, N) of the last fit, zero for new classes."""
         return np.where(self.before >= 0, self._last().path.coef[:, self.before], 0.0)
 
     def forget(self) -> None:
@@ -141,15 +141,15 @@ class Refitter:
         self._n_fits = 0
 
     def fit(self, y: ArrayLike, sample_weight: ArrayLike | None = None) -> TransductiveMaxMarginClassifier:
-        """A classifier fitted to labels ``y`` (n_rows,) from nothing, −1 where unknown; later refits start from it."""
+        """A classifier fitted to labels ``y`` (n_rows,) from scratch, −1 where unknown; later refits start from it."""
         return self._fit(y, sample_weight, None)
 
     def refit(self, y: ArrayLike, sample_weight: ArrayLike | None = None) -> TransductiveMaxMarginClassifier:
-        """A classifier fitted to labels ``y`` (n_rows,) from the last answer; from nothing where there is none."""
+        """A classifier fitted to labels ``y`` (n_rows,) from the last answer, or from scratch before the first fit."""
         return self._fit(y, sample_weight, self._last)
 
     def drift(self, y: ArrayLike) -> float:
-        """Labels of ``y`` (n_rows,) that the last complete fit had not, or otherwise, beside those it had.
+        """Number of labels of ``y`` (n_rows,) that are new or changed since the last complete fit, over those it had.
 
         The first label of each class does not count among these: the transform, and the trust in graph and mixture,
         learn from the others. Infinite where there was no such fit, and where classes have come or gone.

@@ -25,11 +25,11 @@ class SmallTask(OneTask):
 
     @property
     def in_memory(self) -> bool:
-        """Always."""
+        """True: the transformed rows are kept."""
         return True
 
     def transform(self) -> None:
-        """Nothing, where the user gives the kernel matrix."""
+        """Fit and apply the feature transform, unless the user gives the kernel matrix."""
         if self.settings.kernel_function.takes_rows:
             super().transform()
         else:
@@ -70,11 +70,11 @@ class SmallTask(OneTask):
         )
 
     def support_margins(self) -> Array:
-        """Of the solver."""
+        """Margins f (n, N) of the labelled rows, from the solver."""
         return self.path.scores[: self.n_support]
 
     def query_margins(self) -> Array:
-        """Of the solver."""
+        """Margins f (m, N) of the queries, from the solver."""
         return self.path.scores[self.n_support :]
 
     def alphas(self) -> Array:

@@ -138,7 +138,7 @@ class OneTask(ABC):
         self.graph_logits = self.graph.logits_of_fitted(smoothing.filled)
         return self.graph.weight
 
-    def fit_mixture(self, space: Space, shares: Array | None, head_start: float, heard: Array | float) -> Mixture:
+    def fit_mixture(self, space: Space, shares: Array | None, equal_odds: float, heard: Array | float) -> Mixture:
         """Fit a mixture to a sample of the rows; its coefficients are over the sample, `chosen`."""
         positions, queries = sample_rows(self.known.index, self.known.labels, self.n_rows, self.problem.seed)
         self.chosen = np.concatenate((self.known.index[positions], queries))
@@ -153,7 +153,7 @@ class OneTask(ABC):
             hints,
             np.full(self.n_classes, 1.0 / self.n_classes) if shares is None else shares,
             shares is None,
-            head_start,
+            equal_odds,
             self.n_query,
         )
         return mixture if np.all(heard) else believe(mixture, 0.0, mixture.shares)

@@ -39,7 +39,7 @@ def command(
     form: label.Form = label.SummaryFormat.TABLE,
     verbose: label.Verbose = False,
 ) -> None:
-    """Label new items with a saved model; each by itself, whatever the others are.
+    """Label new items with a saved model; each alone, independently of the others.
 
     Example: marginshot apply model new-photos/ --out labelled/
     """

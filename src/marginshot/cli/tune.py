@@ -51,7 +51,7 @@ def command(
 
     Example: marginshot tune mini-val.npz --trials 50 -j 2 --out tuned.toml
     """
-    import optuna  # noqa: F401  here, so that a missing extra is told before the features are read
+    import optuna  # noqa: F401  here, so that a missing extra is reported before the features are read
 
     from marginshot._lib.files import atomic_path
     from marginshot.data.features import load_features

@@ -147,7 +147,7 @@ def load_features(spec: str | os.PathLike[str], *, allow_pickle: bool = False) -
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
         known = ", ".join(_READERS)
-        raise ValueError(f"Cannot tell the format of {path.name!r}: the suffix must be one of {known}.")
+        raise ValueError(f"The format of {path.name!r} is unknown: the suffix must be one of {known}.")
     return reader(path, allow_pickle)
 
 

@@ -48,7 +48,7 @@ class Regime:
 
     @property
     def name(self) -> str:
-        """As on the command line."""
+        """The name of the regime on the command line."""
         if self.dirichlet is not None:
             return f"dirichlet-{self.dirichlet:g}"
         return "balanced" if self.present is None else f"present-{self.present}"

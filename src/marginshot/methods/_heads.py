@@ -91,7 +91,7 @@ def train_head(
     objective : InformationObjective
         Without query terms, training uses the support only.
     centre : {"task", "support", "none"} or array of shape (D,)
-        What is subtracted from every row before it is scaled to unit length.
+        Origin: the point subtracted from every row before it is scaled to unit length.
     learning_rate : float
     n_steps : int
     """

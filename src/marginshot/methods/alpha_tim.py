@@ -42,7 +42,7 @@ class AlphaTIM(TaskwiseMethod):
     max_iter : int, default=100
         Steps of Adam.
     centre : {"task", "support", "none"} or array-like of shape (D,), default="none"
-        What is subtracted from every row before it is scaled to unit length.
+        Origin: the point subtracted from every row before it is scaled to unit length.
     """
 
     name: ClassVar[str] = "alpha-tim"

@@ -38,7 +38,7 @@ class Baseline(TaskwiseMethod):
     max_iter : int, default=1000
         Most iterations of the logistic regression, which warns when it reaches them.
     centre : {"task", "support", "none"} or array-like of shape (D,), default="task"
-        What is subtracted from every row before it is scaled to unit length.
+        Origin: the point subtracted from every row before it is scaled to unit length.
     """
 
     name: ClassVar[str] = "baseline"
@@ -93,7 +93,7 @@ class BaselinePlusPlus(TaskwiseMethod):
     max_iter : int, default=200
         Steps of Adam.
     centre : {"task", "support", "none"} or array-like of shape (D,), default="task"
-        What is subtracted from every row before it is scaled to unit length.
+        Origin: the point subtracted from every row before it is scaled to unit length.
     """
 
     name: ClassVar[str] = "baseline-plus"

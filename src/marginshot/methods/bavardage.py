@@ -53,7 +53,7 @@ class BAVARDAGE(TaskwiseMethod):
     n_rounds : int, default=5
         Rounds of variational Bayes; 0 leaves the assignments of soft k-means.
     centre : {"task", "support", "none"} or array-like of shape (D,), default="task"
-        What is subtracted from every row before it is scaled to unit length.
+        Origin: the point subtracted from every row before it is scaled to unit length.
     """
 
     name: ClassVar[str] = "bavardage"

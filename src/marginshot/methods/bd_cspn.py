@@ -32,7 +32,7 @@ class BDCSPN(TaskwiseMethod):
     sharpness : float, default=1.0
         Factor on the cosine in the weights (ε in the paper); 0 weights all members of a class alike.
     centre : {"task", "support", "none"} or array-like of shape (D,), default="task"
-        What is subtracted from every row before it is scaled to unit length.
+        Origin: the point subtracted from every row before it is scaled to unit length.
     """
 
     name: ClassVar[str] = "bd-cspn"

@@ -36,7 +36,7 @@ class LabelPropagation(TaskwiseMethod):
     damping : float, default=0.8
         How much neighbours count against the point's own label (α in the paper), below 1.
     centre : {"task", "support", "none"} or array-like of shape (D,), default="task"
-        What is subtracted from every row before it is scaled to unit length.
+        Origin: the point subtracted from every row before it is scaled to unit length.
     """
 
     name: ClassVar[str] = "label-propagation"

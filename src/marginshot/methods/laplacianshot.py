@@ -38,7 +38,7 @@ class LaplacianShot(TaskwiseMethod):
     max_iter : int, default=20
         Bound updates at most.
     centre : {"task", "support", "none"} or array-like of shape (D,), default="task"
-        What is subtracted from every row before it is scaled to unit length.
+        Origin: the point subtracted from every row before it is scaled to unit length.
     """
 
     name: ClassVar[str] = "laplacianshot"

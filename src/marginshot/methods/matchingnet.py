@@ -29,7 +29,7 @@ class MatchingNet(TaskwiseMethod):
     temperature : float, default=1.0
         Factor on the cosines before the softmax; the paper has none.
     centre : {"task", "support", "none"} or array-like of shape (D,), default="task"
-        What is subtracted from every row before it is scaled to unit length.
+        Origin: the point subtracted from every row before it is scaled to unit length.
     """
 
     name: ClassVar[str] = "matchingnet"

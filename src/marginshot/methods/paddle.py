@@ -38,7 +38,7 @@ class PADDLE(TaskwiseMethod):
     tol : float, default=1e-5
         Change of an assignment at which a task stops.
     centre : {"task", "support", "none"} or array-like of shape (D,), default="task"
-        What is subtracted from every row before it is scaled to unit length.
+        Origin: the point subtracted from every row before it is scaled to unit length.
     """
 
     name: ClassVar[str] = "paddle"

@@ -27,7 +27,7 @@ class RidgeHead(TaskwiseMethod):
     penalty : float, default=1.0
         Weight of the squared norm of the head (λ in the paper).
     centre : {"task", "support", "none"} or array-like of shape (D,), default="task"
-        What is subtracted from every row before it is scaled to unit length.
+        Origin: the point subtracted from every row before it is scaled to unit length.
     """
 
     name: ClassVar[str] = "ridge"

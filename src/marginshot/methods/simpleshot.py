@@ -35,7 +35,7 @@ class SimpleShot(TaskwiseMethod):
     Parameters
     ----------
     centre : {"task", "support", "none"} or array-like of shape (D,), default="task"
-        What is subtracted from every row first.
+        Origin: the point subtracted from every row first.
     """
 
     name: ClassVar[str] = "simpleshot"

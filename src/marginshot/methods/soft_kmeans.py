@@ -36,7 +36,7 @@ class SoftKMeans(TaskwiseMethod):
     n_rounds : int, default=30
         Rounds of assigning and moving; 1 compares with the support's means.
     centre : {"task", "support", "none"} or array-like of shape (D,), default="task"
-        What is subtracted from every row before it is scaled to unit length.
+        Origin: the point subtracted from every row before it is scaled to unit length.
     """
 
     name: ClassVar[str] = "soft-kmeans"

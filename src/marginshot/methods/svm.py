@@ -31,7 +31,7 @@ class SVMHead(TaskwiseMethod):
     max_iter : int, default=10000
         Most iterations of LinearSVC, which warns when it reaches them.
     centre : {"task", "support", "none"} or array-like of shape (D,), default="task"
-        What is subtracted from every row before it is scaled to unit length.
+        Origin: the point subtracted from every row before it is scaled to unit length.
     """
 
     name: ClassVar[str] = "svm"

@@ -44,7 +44,7 @@ class TIMGD(TaskwiseMethod):
     max_iter : int, default=50
         Steps of Adam.
     centre : {"task", "support", "none"} or array-like of shape (D,), default="none"
-        What is subtracted from every row before it is scaled to unit length.
+        Origin: the point subtracted from every row before it is scaled to unit length.
     """
 
     name: ClassVar[str] = "tim-gd"

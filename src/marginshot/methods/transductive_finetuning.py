@@ -37,7 +37,7 @@ class TransductiveFinetuning(TaskwiseMethod):
     max_iter : int, default=25
         Steps of Adam.
     centre : {"task", "support", "none"} or array-like of shape (D,), default="task"
-        What is subtracted from every row before it is scaled to unit length.
+        Origin: the point subtracted from every row before it is scaled to unit length.
     """
 
     name: ClassVar[str] = "transductive-finetuning"

@@ -29,7 +29,7 @@ SPREAD_OF_LOG_ODDS, LEAST_SPREAD = 1.7, 0.1
 
 
 class Margins(Protocol):
-    """What a calibration asks of a task whose planes are fitted."""
+    """The interface of a task with fitted planes that a calibration uses."""
 
     def fit_platt(self, regression: Regression) -> tuple[Array, Array]:
         """Slopes and intercepts, each (..., N), of a regression of each class on the margins of the support."""
@@ -40,7 +40,7 @@ class Margins(Protocol):
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a task shows without the labels of its queries.
+    """Statistics of a task that need no labels of its queries.
 
     Attributes
     ----------
@@ -165,7 +165,7 @@ class Unscaled(Calibration):
         return Combination(slope, np.zeros_like(slope), nothing, nothing)
 
     def sharpness(self, n_classes: int) -> float:
-        """What margins are multiplied with."""
+        """Factor of the margins."""
         return 1.0
 
 
@@ -213,7 +213,7 @@ CALIBRATIONS: dict[str, Calibration] = {
 
 
 def sharpness_of(temperature: Array, within: Array) -> Array:
-    """σ (...) = 0.26 T^0.6 / sqrt(within): what planes and mixture say is as sharp as labelled rows bear out.
+    """Sharpness σ (...) = 0.26 T^0.6 / sqrt(within) of the sum of planes and mixture.
 
     Both parts are overconfident, and repeat each other. T (...) says by how much, and clusters that are far apart
     (``within`` (...) is small) bear more.
@@ -244,7 +244,7 @@ def sharpness_of_planes(log_odds: Array) -> Array:
 
 
 def temper_of(n_support: int, n_classes: int, within: Array) -> Array:
-    """τ (...) = 0.2 shots^0.15 / N^0.2 / sqrt(within), at most 1: what planes and mixture count for beside the graph.
+    """Weight τ (...) = 0.2 shots^0.15 / N^0.2 / sqrt(within), at most 1, of planes and mixture beside the graph.
 
     The constants hardly move accuracy.
 

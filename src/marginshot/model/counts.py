@@ -1,13 +1,13 @@
-"""Counts that are known are kept: class biases under which the answers to the queries meet given shares.
+"""Known class counts: class biases under which the answers to the queries have given shares.
 
-Not in the paper. Where the shares π of the classes among m queries are given, answers that divide the queries otherwise
-are wrong somewhere. Scores z are corrected by one bias a class, so that
+Not in the paper. Where the shares π of the classes among m queries are given, answers with other counts contain errors.
+Scores z are corrected by one bias a class, so that
 
     Σ_i softmax_c(2 (z_i + b)) = m π_c
 
 This is Sinkhorn's scaling, an optimal transport of queries to classes of known sizes. The sum is sharper than the
-probabilities softmax(z + b) and softer than the labels. Rows about which nothing is known, with equal scores of zero,
-are not counted.
+probabilities softmax(z + b) and softer than the labels. Rows whose scores are all zero say nothing
+and are not counted.
 
 The biases minimise the convex function ½ Σ_i logsumexp(2 (z_i + b)) − m π·b. Newton's method needs the counts and their
 derivatives, which are sums over rows: a large task adds them up block by block.

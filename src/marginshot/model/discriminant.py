@@ -1,10 +1,10 @@
-"""A discriminant transform: directions in which labelled rows of one class differ count less, the surer the more rows.
+"""A discriminant transform: directions in which labelled rows of one class differ count less.
 
-Not in the paper. Two things a task's labels say about its features, before any plane is fitted:
+Not in the paper. Before any plane is fitted, the labels of a task determine two things:
 
-- Where the middle lies. The mean of all rows lies with the classes that have most queries; the mean of the class means
+- The origin. The mean of all rows lies with the classes that have most queries; the mean of the class means
   does not, and is the origin.
-- What varies within the classes. With R the differences (n, D) of the n labelled unit rows from their N class means,
+- The covariance within the classes. With R the differences (n, D) of the n labelled unit rows from their N class means,
   the covariance within is expected to be
 
       Σ = (ν λ0 I + RᵀR) / (ν + n − N),      λ0 = tr(RRᵀ) / ((n − N) d)
@@ -13,11 +13,11 @@ Not in the paper. Two things a task's labels say about its features, before any 
   ν = 300 rows. Rows become Σ^(−½) x, up to a common factor, and are scaled to unit length again. On inner products
   this is K ← K − K_R (ν λ0 I + RRᵀ)⁻¹ K_Rᵀ with K_R = X Rᵀ.
 
-Σ has seen the labelled rows, so it shortens their differences more than those of any other row, and they would look
+Σ is estimated on the labelled rows, so it shortens their differences more than those of other rows, and they would look
 more alike than their classes are. A share h = tr(RRᵀ (ν λ0 I + RRᵀ)⁻¹) / (n − N) of their squared lengths is lost that
 way: they are stretched by (1 − h)^(−½) about their class means.
 
-With one labelled row a class nothing of this happens.
+With one labelled row a class, rows are only centred and scaled.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ Array = NDArray[np.floating]
 Grams = NDArray[np.float32]
 
 PRIOR_ROWS = 300.0  # ν, chosen on validation features. Flat: 150 to 600 within 0.05 points
-LEAST_LENGTH = 1e-3  # of the longest row of a task: a shorter one has no direction that single precision could tell
+LEAST_LENGTH = 1e-3  # of the longest row of a task; the direction of a shorter one is rounding in single precision
 LEAST_SPREAD = 1e-6  # of labelled unit rows about their class means, in squares a row: less is rounding
-SAMPLED_ROWS = 2000  # of a large task: labelled ones whose differences count, and those that tell the dimension
+SAMPLED_ROWS = 2000  # of a large task: those whose differences are used, and those that the dimension is estimated on
 
 
 class DiscriminantTransform(CentreAndNormalise):
@@ -56,7 +56,7 @@ class DiscriminantTransform(CentreAndNormalise):
     directions_ : ndarray of shape (n_directions, n_features)
         Orthonormal.
     shrinkage_ : ndarray of shape (n_directions,)
-        What a row loses of itself in each of them.
+        Share of a row's component that is removed in each direction.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Where the rows of `fit` had names of strings.
@@ -114,7 +114,7 @@ class DiscriminantTransform(CentreAndNormalise):
         return rows, lengths * shorter
 
     def adapt_grams(self, inner: Grams, lengths: Grams, labels: NDArray[np.int64]) -> tuple[Grams, Grams]:
-        """`shrink_within_classes`."""
+        """Apply `shrink_within_classes` to the inner products (T, M, M) of tasks."""
         return shrink_within_classes(inner, lengths, labels, int(labels.max()) + 1)
 
     def _fit_directions(self, rows: Array, support: NDArray[np.int64], labels: NDArray[np.int64]) -> float:
@@ -180,7 +180,7 @@ def shrink_within_classes(
 
 
 def _recentre(inner: Grams, lengths: Grams, averaging: Array) -> tuple[Grams, Grams]:
-    """Seen from the mean of the class means, of which ``averaging`` (T, N, n) are the weights; changes ``inner``."""
+    """Move the origin to the mean of the class means, with weights ``averaging`` (T, N, n); changes ``inner``."""
     n_tasks, n_rows = lengths.shape
     weights = np.zeros((n_tasks, n_rows), dtype=np.float32)
     weights[:, : averaging.shape[2]] = averaging.mean(axis=1)
@@ -204,7 +204,7 @@ def _to_unit_length(inner: Grams, least: float) -> tuple[Grams, Grams]:
 
 
 def _stretch(seen: NDArray[np.floating] | float) -> NDArray[np.floating]:
-    """(1 − h)^(−½)."""
+    """Factor (1 − h)^(−½) by which labelled rows are stretched about their class means."""
     return np.asarray(1.0 / np.sqrt(1.0 - np.clip(seen, 0.0, 0.99)))
 
 

@@ -1,7 +1,7 @@
-"""Labels spread over the graph of neighbours: what near rows say of each other, wherever their classes lie.
+"""Label spreading over the graph of nearest neighbours.
 
-Planes and balls see a class from afar. Where its rows lie along a curved surface of few dimensions, as drawn digits do,
-a row's neighbours know better. Rows are tied to their nearest neighbours by edges
+Planes and balls describe a class by few numbers. Where its rows lie along a curved surface of few dimensions, as drawn
+digits do, the neighbours of a row predict its class better. Rows are tied to their nearest neighbours by edges
 
     w_ij = exp(−|x_i − x_j|² / s),     s = 0.15 of the mean squared distance to the nearest neighbour
 
@@ -14,14 +14,14 @@ Each class spreads as much: columns of F are divided by the labelled rows of the
 that is worth 0.6 to 2.4 points on validation features; with equal ones nothing changes. The logits are
 ω log(F_c / Σ F + 0.001).
 
-The more dimensions rows spread into, the more alike are the distances to all of them and the less a neighbour tells:
+In many dimensions the distances to all rows are nearly equal, and a neighbour says little about the class:
 ω = min(1, (5/δ)²) falls with the dimension δ at which distances to neighbours grow (Levina and Bickel, "Maximum
 likelihood estimation of intrinsic dimension", NeurIPS 2004). δ is 4 to 8 for pixels and 12 to 17 for the features of
-deep encoders, where the graph all but falls silent.
+deep encoders, where the weight of the graph is small.
 
-Classes that overlap have neighbours of any class. Where classes have several labels, each labelled row is told by the
-others, once by the graph and once by the nearest mean of a class: ω shrinks with every row by which the mean is ahead
-(`marginshot.model.trust`).
+Classes that overlap have neighbours of any class. Where classes have several labels, each labelled row is classified
+from the others, once by the graph and once by the nearest class mean. ω shrinks with every row by which the mean is
+ahead (`marginshot.model.trust`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ WIDTH = 0.15  # of the edges, in mean squared distances to the nearest neighbour
 LEAST_WIDTH = 1e-3  # where all rows are copies of each other
 FULL_DIMENSION = 5.0  # up to which ω = 1. Flat: 3.3 to 7.5 within 0.1; 7.5 costs 0.6 points of calibration
 DOUBT = 1e-3  # probability that stays with every class. Flat: half or twice
-MOST_CHECKED = 100  # labelled rows that are told by the others
+MOST_CHECKED = 100  # labelled rows that are classified from the others, leave-one-out
 # Each takes a vector over all rows. So many entries are held at a time; where rows are millions, fewer are checked.
 _CHECKED_ENTRIES, _LEAST_CHECKED = 5_000_000, 30
 LEAST_SQUARE = 1e-6  # rows of unit length whose squared distance is smaller are copies of each other
@@ -57,7 +57,7 @@ _TOL, _MAX_ITER = 1e-9, 200  # of the conjugate gradients; 60 iterations are usu
 def measure_edges(squares: Array) -> tuple[float, float]:
     """Width s of the edges and weight ω of the graph, from squared distances (M, k) to the neighbours, nearest first.
 
-    1/δ is the mean of log (distance to the last neighbour / distance to another). Copies of a row tell nothing of
+    1/δ is the mean of log (distance to the last neighbour / distance to another). Copies of a row say nothing of
     distances. Where all rows are copies the dimension is unknown, and the graph is silent.
 
     Examples
@@ -103,7 +103,7 @@ def trust_by_labels(by_graph: Array, sums: Array, squares: Array, own: Indices, 
 
 
 def even_masses(reached: Array, masses: Array) -> None:
-    """Let every class spread as much, however many labelled rows it has: their numbers are not its share of the rows.
+    """Divide by the weight of each class: its number of labelled rows is not its share of all rows.
 
     ``reached`` (M, N), changed in place, is what has spread from labelled rows that count for ``masses`` (N,).
     """
@@ -120,7 +120,7 @@ def graph_logits(reached: Array, weight: float, least: float) -> Array:
 
 @dataclass(frozen=True)
 class Ties:
-    """Rows tied to their neighbours, before any of them has a label.
+    """The edges between rows and their neighbours, which need no labels.
 
     Attributes
     ----------
@@ -154,13 +154,13 @@ class Ties:
         return cls((inverse @ edges @ inverse).tocsr(), degrees, width, weight)
 
     def spread(self, labels: Array) -> Array:
-        """F (M, N) of what the labelled rows count for, Y (M, N)."""
+        """Spread the weights Y (M, N) of the labelled rows: F (M, N)."""
         return _conjugate_gradients(self.similarity, labels)
 
 
 @dataclass(frozen=True)
 class LabelGraph:
-    """What has spread over the neighbours in one task of any size, and what later rows take from it.
+    """The spread labels of one task of any size, and the logits of later rows.
 
     Attributes
     ----------
@@ -213,17 +213,17 @@ class LabelGraph:
 
 @dataclass(frozen=True)
 class Spread:
-    """Labels spread over the ties of the rows of a task, and what is kept for when they change.
+    """Labels spread over the edges of a task, with what a change of labels needs.
 
     Attributes
     ----------
     ties : Ties
     known : ndarray of shape (M, N)
-        Y, what the labelled rows count for.
+        Y, the weights of the labelled rows in their classes.
     reached : ndarray of shape (M, N)
         F.
     trust : float
-        What labelled rows, left out, say of the graph.
+        Trust in the graph by labelled rows that are left out.
     """
 
     ties: Ties
@@ -267,7 +267,7 @@ class Spread:
         return Spread(self.ties, known, reached, self.trust)
 
     def graph(self) -> LabelGraph:
-        """What the classifier keeps of it."""
+        """The part of it that the classifier stores."""
         reached = np.maximum(self.reached, 0.0)
         reached[reached.sum(axis=1) <= LEAST_REACHED] = 0.0
         even_masses(reached, self.known.sum(axis=0))
@@ -283,7 +283,7 @@ def squared_distances(rows: NDArray[np.floating], stored: NDArray[np.floating], 
 
 
 def place_labels(filled: NDArray[np.bool_], support: Indices, labels: Indices, weights: Array, n_classes: int) -> Array:
-    """What the labelled rows count for, Y (M, N), among the M rows that are ``filled``, that is have a direction."""
+    """Weights Y (M, N) of the labelled rows in their classes, over the M rows that are ``filled``: have a direction."""
     known = np.zeros((int(filled.sum()), n_classes))
     there = filled[support]
     known[(np.cumsum(filled) - 1)[support[there]], labels[there]] = weights[there]

@@ -1,4 +1,4 @@
-"""Kernels: what each does to inner products, and what it allows. A new one is a class here and a line in `KERNELS`."""
+"""Kernels as functions of inner products. A new one is a class here and a line in `KERNELS`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Kernel:
     Attributes
     ----------
     is_linear : bool
-        Its planes are planes among the rows.
+        Planes in the space of the kernel are planes in the space of the rows.
     is_named : bool
         It is a function of inner products: rows may be averaged first, and `approximation` says how it is approximated.
     takes_rows : bool
@@ -78,7 +78,7 @@ class Linear(Kernel):
     is_linear = True
 
     def fitted(self, inner: Array) -> Self:
-        """Nothing is to be fixed."""
+        """The kernel itself: it has no width."""
         return self
 
     def of_inner(self, inner: Array, left: Array, right: Array) -> Array:
@@ -92,7 +92,7 @@ class RBF(Kernel):
     name = "rbf"
 
     def of_inner(self, inner: Array, left: Array, right: Array) -> Array:
-        """By squared distances."""
+        """Kernel values from squared distances."""
         distances = np.maximum(left[..., :, None] + right[..., None, :] - 2.0 * inner, 0.0)
         value: Array = np.exp(-self.gamma * distances)
         return value
@@ -104,12 +104,12 @@ class Polynomial(Kernel):
     name = "poly"
 
     def of_inner(self, inner: Array, left: Array, right: Array) -> Array:
-        """By inner products alone."""
+        """Kernel values from inner products alone."""
         power: Array = (self.gamma * inner + self.coef0) ** self.degree
         return power
 
     def approximation(self) -> dict[str, Any]:
-        """With degree and constant."""
+        """Parameters of Nystroem, with degree and constant."""
         return super().approximation() | {"degree": self.degree, "coef0": self.coef0}
 
 
@@ -121,7 +121,7 @@ class Precomputed(Kernel):
     takes_rows = False
 
     def fitted(self, inner: Array) -> Self:
-        """Nothing is to be fixed."""
+        """The kernel itself: it has no width."""
         return self
 
     def matrix(self, left: Array, right: Array | None) -> NDArray[np.float64]:
@@ -139,11 +139,11 @@ class UserKernel(Kernel):
     is_named = False
 
     def fitted(self, inner: Array) -> Self:
-        """Nothing is to be fixed."""
+        """The kernel itself: it has no width."""
         return self
 
     def matrix(self, left: Array, right: Array | None) -> NDArray[np.float64]:
-        """What the user's callable gives, if that is finite numbers of shape (a, b)."""
+        """Kernel (a, b) of the user's callable; ValueError unless it is finite and of that shape."""
         if self.function is None or right is None:
             raise ValueError("A kernel of rows needs a function and both rows.")
         values = np.asarray(self.function(left, right), dtype=np.float64)
@@ -161,7 +161,7 @@ KERNELS: dict[str, type[Kernel]] = {kernel.name: kernel for kernel in (Linear, R
 
 
 def make_kernel(kernel: str | Callable[..., Any], *, gamma: Any, degree: int, coef0: float) -> Kernel:
-    """The kernel that a name or a callable means."""
+    """Make the kernel of this name, or of a callable."""
     if callable(kernel):
         return UserKernel(gamma, degree, coef0, function=kernel)
     if kernel not in KERNELS:

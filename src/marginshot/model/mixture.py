@@ -1,7 +1,7 @@
 """A mixture of one cluster a class in the kernel's space: the class shares, and answers to all classes jointly.
 
-One-versus-rest planes do not know of each other, nor of how the queries divide among the classes. A mixture does. Class
-c is a ball around a centre, a weighted mean Σ C_ci φ(x_i) of the task's rows, and
+One-versus-rest planes are fitted one by one, and ignore how the queries divide among the classes. A mixture fits all
+classes together. Class c is a ball around a centre, a weighted mean Σ C_ci φ(x_i) of the task's rows, and
 
     log p(c | x) = β (2 k(x)ᵀC_c − C_cᵀK C_c) + log-share of c + constant
 
@@ -13,18 +13,17 @@ The sharpness follows from the task. Balls of variance v in d dimensions have β
 (tr K)² / tr K² of the centred kernel matrix, and v is estimated along with the centres. The first rounds work at half
 the sharpness: a soft start, like the growing query weight of the planes, ends less often in a poor division.
 
-The class shares are given, or `marginshot.model.shares` says which divisions of the queries are likely, and the
-division with the largest evidence is taken. A centre made of few rows fits these too well, the more so the more
-dimensions there are. So the evidence takes a quarter of the variance with each row left out of its centre. Where
-neither queries nor labelled rows show clusters, shares stay equal and the mixture is silent. It is silent too where
-queries are fewer than two a class, unless nearly all of them lie in a few classes.
+The class shares are given, or estimated: of several divisions of the queries, with the priors of
+`marginshot.model.shares`, the one with the largest evidence is taken. A centre made of few rows fits these too well,
+the more so the more dimensions there are. So the evidence takes a quarter of the variance with each row left out of its
+centre. Where neither queries nor labelled rows form clusters, shares stay equal and the logits are zero. They are zero
+too with fewer than two queries a class, unless nearly all queries lie in a few classes.
 
 Clusters may have nothing to do with the classes. Where classes have several labels, each labelled row is left out of
-its centre and looked for by the nearest one. A mixture that places fewer of them rightly than the class means do is
+its centre and classified by the nearest one. A mixture that places fewer of them rightly than the class means do is
 trusted less, down to not at all: its logits shrink, and its shares move towards equal ones.
 
-What is known of a query beforehand, its hints, stands beside log p(c | x) while centres and shares are sought: the
-logits of `marginshot.model.graph`.
+Hints, the logits of `marginshot.model.graph`, are added to log p(c | x) while centres and shares are estimated.
 
 One task a call. Arrays over classes and rows are (N, M), support rows first. The text is plain NumPy that numba
 compiles too: `marginshot.batch.compiled` loops over tasks.
@@ -122,7 +121,7 @@ class Mixture(NamedTuple):
 
 
 class Support(NamedTuple):
-    """What the labelled rows alone say.
+    """Statistics of the labelled rows alone.
 
     Attributes
     ----------
@@ -182,7 +181,7 @@ def fit_mixture(
     hints: Array,
     shares: Array,
     estimate: bool,
-    head_start: float,
+    equal_odds: float,
     n_query: int,
 ) -> Mixture:
     """The mixture of one task.
@@ -194,7 +193,7 @@ def fit_mixture(
     labels : ndarray of int of shape (n,)
         Classes of the support; each occurs.
     weights : ndarray of shape (n,)
-        What each labelled row counts for; 1 is a row.
+        Weight of each labelled row; 1 by default.
     hints : ndarray of shape (N, m)
         Logits that the queries' classes have beforehand. The mixture's own do not hold them.
     shares : ndarray of shape (N,)
@@ -203,7 +202,7 @@ def fit_mixture(
         Let the evidence decide between equal shares and the divisions of `marginshot.model.shares`. Each is sought from
         the support. The free one is also sought from all queries in one class: alternation finds only what is near, and
         a task may hardly have any queries of the other classes. ``shares`` are equal ones then.
-    head_start : float
+    equal_odds : float
         Prior log-odds of equal shares, for each share that other divisions leave free; larger in many dimensions.
     n_query : int
         Queries of the task, where ``gram`` holds a sample of them.
@@ -223,7 +222,7 @@ def fit_mixture(
         start = all_in_one_class(support, m) if attempt == 1 else unanswered
         pseudo_count = PSEUDO_COUNT_SPARSE if sparse else PSEUDO_COUNT_FREE
         other = alternate(gram, geometry, support, hints, np.empty(0), pseudo_count, start)
-        of_counts = evidence_of_counts(m * other.shares, sparse, head_start, geometry.dimensions)
+        of_counts = evidence_of_counts(m * other.shares, sparse, equal_odds, geometry.dimensions)
         clustered = clustered or other.clustered
         if other.evidence + of_counts > evidence:
             found, evidence, unequal = other, other.evidence + of_counts, True
@@ -248,7 +247,7 @@ def believe(mixture: Mixture, trust: float, shares: Array) -> Mixture:
 
 
 def look_at_support(gram: NDArray[np.floating], labels: Labels, weights: Array, n_classes: int) -> Support:
-    """What the labelled rows alone say; arguments as for `fit_mixture`."""
+    """Statistics of the labelled rows alone; arguments as for `fit_mixture`."""
     n, n_rows = len(labels), len(gram)
     members, several, left_out = np.zeros((n_classes, n)), np.zeros((n_classes, n)), np.zeros((n_classes, n))
     counts, rows_of = np.zeros(n_classes), np.zeros(n_classes)

@@ -102,7 +102,7 @@ class Neighbourhood:
     nearest : ndarray of int of shape (f, k)
         Places of their neighbours among the rows stored, the nearest first.
     same : ndarray of int of shape (f,)
-        Place of the stored row that a row equals, −1 where there is none. Its neighbours are those found by `fit`.
+        Place of the stored row that a row equals, or −1. Its neighbours are those found by `fit`.
     """
 
     filled: NDArray[np.bool_]

@@ -21,7 +21,7 @@ MAX_HALVINGS = 20  # of a step after which the deviance went up
 
 
 class Regression(NamedTuple):
-    """What keeps the regression finite where the support is separable, as it nearly always is.
+    """Regularisation that keeps the regression finite on a separable support, which is the usual case.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ def fit_platt(
     labels : ndarray of int of shape (n,)
         Classes of the support, 0 … N − 1.
     weights : ndarray of shape (n,)
-        What each labelled row counts for.
+        Weight of each labelled row.
     smoothed, ridge
         Of `Regression`.
     """

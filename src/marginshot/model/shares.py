@@ -1,4 +1,4 @@
-"""Class shares: the offset they give the planes, and which divisions of the queries among the classes are likely.
+"""Class shares: the offset of the planes, and priors over the counts of queries in each class.
 
 The paper's equations have no offset. Features are centred, so without one Σf = 0 over a task, a one-against-four split
 costs a large norm, and the query term prefers to cut the classes two against three. The two works the paper builds on
@@ -31,18 +31,19 @@ LEAST_COUNT = 1e-3  # of a class whose pseudo-count is negative. Flat: 1e-4 to 1
 PSEUDO_COUNT_FREE, PSEUDO_COUNT_SPARSE = 0.5, -1.0
 # Prior log-odds of equal shares, for each share that another division leaves free. The larger where only the offset
 # depends on them: planes that assume equal shares answer unequal ones fairly well.
-HEAD_START, HEAD_START_OF_OFFSETS = 1.0, 6.0
-# They are one nat in so many dimensions, and more in more: rows are not balls, and many dimensions overstate evidence.
+EQUAL_ODDS, EQUAL_ODDS_OF_OFFSETS = 1.0, 6.0
+# Effective dimension d up to which the prior log-odds are those above; beyond, they are (d / 36)^1.5, because rows are
+# not balls and the evidence of many dimensions is overstated.
 # Acts at 20 and more ways, and is flat there: 24 to 54.
 DIMENSIONS_OF_A_NAT = 36.0
-# Head starts that each absent class is worth: one for its share and one for its centre, which no query moves. One less
-# costs 0.2 where classes are absent.
-HEAD_STARTS_OF_ABSENT = 2.0
-# Up to so many classes none is taken to be absent: with one label a class a wrong guess costs more than it wins.
+# Such log-odds that each absent class counts for: one for its share, one for its centre, which no query moves. One less
+# costs 0.2 points where classes are absent.
+ODDS_OF_ABSENT = 2.0
+# With at most this many classes all are taken to be present: at one shot a wrong guess costs more than it wins.
 MOST_CLASSES_ALL_PRESENT = 5
-# A division of fewer queries than this a class is a guess, ...
+# Fewer queries a class than this determine no shares, ...
 QUERIES_A_CLASS = 2
-# ... unless the classes found have this many each. Flat: 2 to 8; without the rule 40 ways with 5 present lose 9 points.
+# ... unless each class present has this many. Flat: 2 to 8; without the rule 40 ways with 5 present lose 9 points.
 QUERIES_OF_FOUND_CLASSES = 4.0
 
 
@@ -79,14 +80,14 @@ def may_be_sparse(n_classes: int) -> bool:
     return n_classes > MOST_CLASSES_ALL_PRESENT
 
 
-def evidence_of_counts(counts: Array, sparse: bool, head_start: float, dimensions: float) -> float:
+def evidence_of_counts(counts: Array, sparse: bool, equal_odds: float, dimensions: float) -> float:
     """Log-probability of ``counts`` (N,) under the free or the sparse prior, less that of equal counts.
 
-    ``head_start`` and the ``dimensions`` of the rows say how much likelier equal shares are beforehand.
+    ``equal_odds`` and the ``dimensions`` of the rows set the prior log-odds of equal shares.
     """
     n_classes, n_query, present = len(counts), round(counts.sum()), 0
     in_dimensions = (dimensions / DIMENSIONS_OF_A_NAT) ** 1.5
-    value = -max(head_start, in_dimensions) * (n_classes - 1.0)
+    value = -max(equal_odds, in_dimensions) * (n_classes - 1.0)
     for count in counts:
         value += math.lgamma(count + 1.0) - math.lgamma(n_query / n_classes + 1.0)
         present += int(count > 0.5)
@@ -96,14 +97,14 @@ def evidence_of_counts(counts: Array, sparse: bool, head_start: float, dimension
     absent = n_classes - present
     choices = math.lgamma(n_classes + 1.0) - math.lgamma(present + 1.0) - math.lgamma(absent + 1.0)
     divisions = math.lgamma(n_query) - math.lgamma(present) - math.lgamma(n_query - present + 1.0)
-    worth = HEAD_STARTS_OF_ABSENT * max(HEAD_START, in_dimensions) * absent
+    worth = ODDS_OF_ABSENT * max(EQUAL_ODDS, in_dimensions) * absent
     return value - math.log(n_classes) - choices - divisions + worth
 
 
 def enough_queries(n_query: int, shares: Array) -> bool:
-    """Whether so many queries, divided by ``shares`` (N,), are more than a guess.
+    """Whether this many queries determine the ``shares`` (N,).
 
-    Shares of entropy H are as good as exp H equal classes.
+    Shares of entropy H count as exp H equal classes.
     """
     entropy = 0.0
     for share in shares:

@@ -1,4 +1,4 @@
-"""Rows of a large task that stand for all of them, where few numbers are to be found."""
+"""Samples of the rows of a large task, for estimates of few numbers."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """How sharp a mixture's logits may be, by labelled rows that are left out of their centres.
 
-Balls overstate what they know: rows of a class are not independent draws. How much they do shows where a class has
-several labels. Each labelled row is left out of its centre, and the temperature T is the one under which the logits
-T · (−β · squared distances) give the labelled rows their own classes with the largest probability, beside a normal
-prior of log T. Without a class of several labels T is what the prior says.
+The logits of a mixture of balls are overconfident: rows of a class are not independent draws. Classes with several
+labels show by how much. Each labelled row is left out of its centre, and the temperature T is the one under which the
+logits T · (−β · squared distances) give the labelled rows their own classes with the largest probability, beside a
+normal prior of log T. Without a class of several labels, T is the median of the prior.
 
 Plain Python and NumPy on one task, which numba compiles too: `marginshot.batch.compiled` loops over tasks.
 """
@@ -29,7 +29,7 @@ _STEPS, _LONGEST = 8, 1.0  # of Newton's method, and its longest step
 
 
 def temperature_by_labels(logits: Array, labels: NDArray[np.int64], counted: Array, n_rows: int) -> float:
-    """T of one task.
+    """Temperature T of one task.
 
     Parameters
     ----------
@@ -37,14 +37,14 @@ def temperature_by_labels(logits: Array, labels: NDArray[np.int64], counted: Arr
         Of the labelled rows, each left out of its own centre.
     labels : ndarray of int of shape (n,)
     counted : ndarray of shape (n,)
-        What the rows count for: those that are one of several of their class; 0 for others.
+        Weight of each row; 0 for the only labelled row of a class.
     n_rows : int
         Of the task, labelled and not.
 
     Examples
     --------
     >>> nothing = np.zeros((2, 4)), np.array([0, 0, 1, 1])
-    >>> round(temperature_by_labels(*nothing, np.zeros(4), 32), 2)                    # what the prior says
+    >>> round(temperature_by_labels(*nothing, np.zeros(4), 32), 2)                    # the median of the prior
     0.71
     """
     n_classes = len(logits)

@@ -17,7 +17,7 @@ Array = NDArray[np.floating]
 #: the mean of the support, nowhere ("none"), or a vector of shape (D,), usually the mean of the base classes.
 Centre = Literal["task", "support", "none"] | NDArray[Any] | tuple[float, ...]
 
-_SAMPLED_ROWS = 2000  # that tell how rows differ
+_SAMPLED_ROWS = 2000  # on which lengths and directions are compared
 
 
 class CentreAndNormalise(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -77,7 +77,7 @@ class CentreAndNormalise(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self.learn(X, codes).unit_rows(X)
 
     def prepare(self, X: Array) -> Array:
-        """What is done to each row by itself, (..., n_features), before the mean is subtracted."""
+        """Rows (..., n_features) after the power, before the mean is subtracted."""
         if self.power == 1.0:
             return X
         rows = widened(X)
@@ -91,7 +91,7 @@ class CentreAndNormalise(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return scale_to_unit_length(np.copysign(size, rows, out=size), 0.0)[0]
 
     def adapt_grams(self, inner: Array, lengths: Array, labels: NDArray[np.int64]) -> tuple[Array, Array]:
-        """What is done beyond centring and scaling, on the inner products (T, M, M) of centred unit rows of tasks.
+        """Apply the rest of the transform to inner products (T, M, M) of centred unit rows of tasks; here nothing.
 
         ``lengths`` (T, M) are those of the rows before, and ``labels`` (T, n) the support's, whose rows come first.
         """
@@ -202,7 +202,7 @@ def check_centre(centre: Centre) -> None:
 
 
 def _origin(support: Array, query: Array, centre: Centre) -> Array | None:
-    """What is subtracted from each task, (T, 1, D) or (1, 1, D), or None."""
+    """Vector subtracted from the rows of each task, (T, 1, D) or (1, 1, D), or None."""
     if isinstance(centre, str):
         if centre == "none":
             return None
@@ -255,5 +255,5 @@ def class_means(rows: Array, labels: NDArray[np.integer[Any]]) -> NDArray[np.flo
 
 
 def is_extreme(size: Any) -> Any:
-    """Whether numbers of this size (...) have squares that may leave the range of single precision."""
+    """Whether the squares of numbers of this size (...) may overflow or underflow in single precision."""
     return ~((size > 1e-15) & (size < 1e15))

@@ -1,10 +1,10 @@
-"""How far labelled rows confirm an expert, the mixture or the graph: one rule for both.
+"""Trust in an expert, the mixture or the graph, by labelled rows that are left out.
 
-Each labelled row of a class that has others is left out, and its class is found by the expert and by the nearest class
-mean. An expert that finds fewer of them than the means do sees something else than the classes.
+Each labelled row of a class that has others is left out, and classified by the expert and by the nearest class mean.
+An expert that is right less often than the means follows some other structure than the classes.
 
-Labelled rows speak for all classes where most classes have several. Where few have, these are often rows that the
-mixture got wrong and somebody corrected, and they say little of the others.
+The check is representative where most classes have several labelled rows. Where few have, these are often corrections
+of wrong answers of the mixture, and say little about the other classes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def trust_by_lead(lead: float, checked: float, weight: float = 1.0) -> float:
 
 
 def weight_of_checks(n_several: float, n_classes: int) -> float:
-    """What a labelled row, left out, says of all ``n_classes``, where ``n_several`` of them have several labels.
+    """Weight of a left-out labelled row where ``n_several`` of ``n_classes`` have several labels.
 
     The square of their share, 1 where all have. On CLINC150, 15 classes known by their names: without it ten corrected
     answers silence the mixture, and the others fall by up to 4 points. The graph, whose trust is not so easily lost, is

@@ -126,7 +126,7 @@ def _choose(given: str | None, patterns: dict[str, str], source: str, what: str)
     for name, pattern in patterns.items():
         if re.search(pattern, source.lower()):
             return name
-    raise ValueError(f"Cannot tell the {what} from the name {source!r}. Say it with --{what} ({', '.join(patterns)}).")
+    raise ValueError(f"The name {source!r} does not say the {what}. Say it with --{what} ({', '.join(patterns)}).")
 
 
 def _find_ours(table: PaperTable, measured: Sequence[Measured]) -> list[dict[tuple[str, str], MethodResult]]:
@@ -144,7 +144,7 @@ def _find_ours(table: PaperTable, measured: Sequence[Measured]) -> list[dict[tup
 
 
 def table_numbers(table: PaperTable, measured: Sequence[Measured] = ()) -> list[dict[str, Any]]:
-    """One entry per printed number, in per cent, with ours beside it; None where there is none."""
+    """One entry per printed number, in per cent, with ours beside it; None where it is missing."""
     entries = []
     shown = _find_ours(table, measured)
     for row in (row for group in table.groups for row in group):

@@ -27,7 +27,7 @@ def duration(seconds: float) -> str:
 
 
 def p_value(p: float | None) -> str:
-    """An adjusted p-value with one significant digit or two; a dash where there is none."""
+    """An adjusted p-value with one significant digit or two; a dash where it is missing."""
     if p is None:
         return "–"
     return "<0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"

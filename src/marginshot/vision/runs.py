@@ -40,7 +40,7 @@ class Progress:
     epoch, step : int
         Epochs finished, and steps finished in the epoch under way.
     best_accuracy, best_epoch : float, int
-        Highest validation accuracy so far and the epoch that gave it; 0 when there is none.
+        Highest validation accuracy so far and the epoch that gave it; 0 before the first.
     loss_sum, correct : float
         Summed over the steps of the epoch under way.
     """
@@ -134,7 +134,7 @@ class RunFolder:
             save_file(tensors, temporary, metadata={"progress": json.dumps(asdict(progress))})
 
     def load_state(self, network: torch.nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
-        """Put the saved state back into ``network`` and ``optimizer``; from the start when there is none."""
+        """Put the saved state back into ``network`` and ``optimizer``; a run without one starts from the beginning."""
         if not self.state.is_file():
             return Progress()
         tensors = read_tensors(self.state)

@@ -10,7 +10,7 @@ from marginshot.vision.backbones import backbone_spec
 
 @dataclass(frozen=True, kw_only=True)
 class TrainSettings:
-    """What is trained and how; the defaults are those of section 4.4 of the paper.
+    """Settings of a training; the defaults are those of section 4.4 of the paper.
 
     The paper gives neither the number of epochs nor momentum and weight decay; 90, 0.9 with Nesterov's rule and 1e-4
     are usual in this line of work, and ours to choose.

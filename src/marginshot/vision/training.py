@@ -113,7 +113,7 @@ def train(
     Parameters
     ----------
     settings : TrainSettings
-        What is trained and how.
+        Settings of the training.
     hardware : Hardware
         On what; with several devices this process starts the others.
     data : Path or None
