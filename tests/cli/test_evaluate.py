@@ -359,8 +359,16 @@ def test_known_numbers_come_out(cli, shared_data, features, expected):
 
 def test_page_and_result_under_one_name(fails):
     told = fails("evaluate", "digits", "--tasks", 10, "--json", "o.json", "--report", "o.json")
-    assert "is where the result goes" in told
+    assert "is another output of this command" in told
     assert not Path("o.json").exists()
+
+
+@pytest.mark.parametrize("option", ["--json", "--report"])
+def test_no_output_goes_over_the_features_even_by_force(fails, option):
+    np.savez("mine.npz", X=np.eye(4), y=np.array([0, 0, 1, 1]))
+    before = Path("mine.npz").read_bytes()
+    assert "mine.npz is an input of this command" in fails("evaluate", "mine.npz", option, "mine.npz", "--force")
+    assert Path("mine.npz").read_bytes() == before
 
 
 def test_results_that_share_a_stem_keep_their_tasks(cli):

@@ -222,7 +222,7 @@ def test_a_damaged_record_is_one_sentence(first, run):
         record_path(first).write_text(damage)
         code, _, err = run(*AGAIN)
         assert code == 2
-        assert ".labels-run.json is damaged, or not the record of an earlier run" in err
+        assert ".labels.csv-run.json is damaged, or not the record of an earlier run" in err
         assert len(err.splitlines()) == 1
 
 

@@ -67,14 +67,19 @@ def _fold(header: str) -> str:
     return f"{first}\n{rest}" if rest and len(header) > 10 else header
 
 
-def check_outputs(paths: Sequence[Path | None], *, force: bool) -> None:
-    """Raise unless every path can be written and is free or an earlier output of ours.
+def check_outputs(paths: Sequence[Path | None], *, force: bool, inputs: Iterable[str | Path] = ()) -> None:
+    """Raise unless every path can be written, is another one, and is free or an earlier output of ours.
 
-    A command replaces its own earlier result; a file that it did not write is replaced only with ``force``.
+    A command replaces its own earlier result; a file that it did not write is replaced only with ``force``, and one of
+    its ``inputs`` never.
     """
+    taken = {Path(path).resolve(): "an input" for path in inputs}
     for path in paths:
         if path is None:
             continue
+        if (place := path.resolve()) in taken:
+            raise ValueError(f"{path} is {taken[place]} of this command; give the output another name.")
+        taken[place] = "another output"
         check_replaceable(path)
         if path.exists() and not force and not _is_ours(path):
             raise FileExistsError(f"{path} exists and was not written by this command. Use --force to replace it.")

@@ -16,6 +16,8 @@ from marginshot.cli._options import Jobs, Plugins, load_plugins, parse_methods, 
 from marginshot.cli._output import check_outputs, emit, emit_grid, progress_bar, say
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from marginshot.data.features import FeatureBank
     from marginshot.evaluation.checkpoint import Checkpoint
     from marginshot.evaluation.results import Evaluation
@@ -87,7 +89,7 @@ def command(
     --json result.json --report report.html
     """
     settings = parse_tasks(way, shot, query, dirichlet, present)
-    check_files(json_path, report, predictions, resume=resume, force=force)
+    check_files(json_path, report, predictions, inputs=features, resume=resume, force=force)
     load_plugins(plugin)
     from marginshot.evaluation.run import Run
 
@@ -119,7 +121,13 @@ def load_banks(features: list[str], base: str | None, *, allow_pickle: bool) -> 
 
 
 def check_files(
-    json_path: Path | None, report: Path | None, predictions: Path | None = None, *, resume: bool, force: bool
+    json_path: Path | None,
+    report: Path | None,
+    predictions: Path | None,
+    *,
+    inputs: Sequence[str],
+    resume: bool,
+    force: bool,
 ) -> None:
     """Check all files before the work starts."""
     from marginshot.evaluation.checkpoint import checkpoint_path
@@ -134,11 +142,7 @@ def check_files(
     if predictions is not None:
         _check_predictions(predictions, resume=resume)
     beside = [] if json_path is None else [tasks_path(json_path), checkpoint_path(json_path)]
-    if report is not None and report.resolve() in [path.resolve() for path in (json_path, *beside) if path]:
-        raise typer.BadParameter(
-            f"{report} is where the result goes; give the page another name.", param_hint="--report"
-        )
-    check_outputs([json_path, report, predictions, *beside], force=force)
+    check_outputs([json_path, *beside, report, predictions], force=force, inputs=inputs)
     if json_path is None:
         return
     partial = checkpoint_path(json_path)

@@ -59,7 +59,7 @@ def command(
     from marginshot.evaluation.tuning import tune, write_toml
 
     settings = parse_tasks(way, shot, query, dirichlet, None)
-    check_outputs([out], force=force)
+    check_outputs([out], force=force, inputs=features)
     run = Run(
         banks=[load_features(spec, allow_pickle=allow_pickle) for spec in features],
         methods=parse_methods(method, None),

@@ -18,6 +18,9 @@ _LONGEST_NAME = 1_000
 #: In place of the number of a class: not known, and said to be none of the classes.
 UNKNOWN, NONE = -1, -2
 
+#: What stands for no label in a table, besides an empty cell.
+MEAN_UNKNOWN = frozenset({"-1", "nan", "NaN", "NULL", "<NA>"})
+
 Kind = Literal["picture", "text", "embedding"]
 
 
@@ -84,6 +87,8 @@ def check_names(names: Iterable[str], where: str) -> tuple[str, ...]:
             )
         if not is_plain(name):
             raise ValueError(f"{where}: the class {name!a} holds control characters or is not UTF-8; rename it.")
+        if name in MEAN_UNKNOWN:
+            raise ValueError(f"{where}: a class cannot be called {name!r}, which stands for no label; rename it.")
     alike = defaultdict(list)
     for name in classes:
         alike[_as_read(name)].append(name)
@@ -95,8 +100,6 @@ def check_names(names: Iterable[str], where: str) -> tuple[str, ...]:
                 f"{where}: the classes {' and '.join(map(shown, group))} have one name but for case, spaces or the "
                 "coding of accents. Give both the same spelling, or different names."
             )
-    if "-1" in classes:
-        raise ValueError(f"{where}: a class cannot be called '-1', which stands for no label; give it another name.")
     return classes
 
 

@@ -27,7 +27,7 @@ _OURS = ("label", *REVIEW_COLUMNS)
 
 def record_path(table: Path) -> Path:
     """Where the record of ``table`` is."""
-    return table.with_name(f".{table.stem}-run.json")
+    return table.with_name(f".{table.name}-run.json")
 
 
 def row_keys(columns: Mapping[str, Sequence[Any]], named_by: Sequence[str]) -> list[str]:

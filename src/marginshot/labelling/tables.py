@@ -19,14 +19,13 @@ from marginshot._lib.reading import read_npz as read_archive
 from marginshot._lib.reading import reading
 from marginshot.data.features import PARQUET_SUFFIXES, check_names_differ
 from marginshot.data.labels import is_missing
-from marginshot.labelling.collection import Collection, Kind
+from marginshot.labelling.collection import MEAN_UNKNOWN, Collection, Kind
 
 CSV_SUFFIXES = (".csv", ".tsv")
 TABLE_SUFFIXES = (*CSV_SUFFIXES, *PARQUET_SUFFIXES)
 
 EMBEDDING_COLUMN = "embedding"
-
-_UNKNOWN = frozenset({"-1", "nan", "NaN", "NULL", "<NA>"})
+ITEM_COLUMN = "item"  # the names of embeddings
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,8 @@ def collect_texts(table: Table, text: str, label: str | None) -> Collection:
 def collect_embeddings(table: Table, label: str | None) -> Collection:
     """Rows with an embedding in the column of that name and, where known, a label in column ``label``."""
     X = stack_embeddings(table.column(EMBEDDING_COLUMN), table.source)
-    return embedding_rows(X, None if label is None else table.column(label))
+    items = [as_text(item) for item in table.columns[ITEM_COLUMN]] if ITEM_COLUMN in table.columns else None
+    return embedding_rows(X, None if label is None else table.column(label), items if items and all(items) else None)
 
 
 def text_rows(texts: Sequence[Any], labels: Sequence[Any] | None) -> Collection:
@@ -136,7 +136,7 @@ def read_npz(path: Path, label: str | None) -> Table:
         raise ValueError(f"{path.name}: X must have shape (rows, features); got {held['X'].shape}.")
     columns: dict[str, Sequence[Any]] = {EMBEDDING_COLUMN: held["X"]}
     if "items" in held:
-        columns["item"] = _flat(held["items"], f"{path.name}: items", "name a row")
+        columns[ITEM_COLUMN] = _flat(held["items"], f"{path.name}: items", "name a row")
     if wanted in held:
         values = _flat(held[wanted], f"{path.name}: {wanted}", "label a row")
         if "classes" in held:
@@ -183,7 +183,7 @@ def _odd_row(values: Sequence[Any]) -> str:
 def read_labels(values: Sequence[Any]) -> tuple[str, ...]:
     """Labels as text, stripped; empty for None, NaN, "", -1, and what other programs write for a missing value."""
     _check_single(values, "label")
-    return tuple("" if (text := as_text(_whole(value)).strip()) in _UNKNOWN else text for value in values)
+    return tuple("" if (text := as_text(_whole(value)).strip()) in MEAN_UNKNOWN else text for value in values)
 
 
 def _check_single(values: Sequence[Any], what: str) -> None:

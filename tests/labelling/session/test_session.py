@@ -5,6 +5,7 @@ import sqlite3
 import stat
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -157,6 +158,44 @@ def test_an_audit_whose_items_are_gone_makes_room_for_the_next(tmp_path, cluster
 def test_items_with_one_name_never_share_a_key(clusters):
     keys = item_keys(embedding_rows(clusters[0][:4], None, ["a", "a", "a #2", "a"]))
     assert keys == ("a", "a #3", "a #2", "a #4")
+
+
+def test_labels_follow_embeddings_when_rows_of_a_file_move(tmp_path, clusters):
+    X = clusters[0].astype(np.float32)
+    for names in ({}, {"items": np.array([f"id {i}" for i in range(90)])}):
+        path = tmp_path / f"{len(names)}.npz"
+        np.savez(path, X=X, **names)
+        with Session.open(path) as session:
+            session.label({0: "a", 4: "b", 5: "c"})
+        np.savez(path, X=X[:0:-1], **{key: held[:0:-1] for key, held in names.items()})
+        with Session.open(path) as session:
+            said = {row: session.answers.labels[row] for row in np.flatnonzero(session.state.given >= 0)}
+            assert said == {85: "b", 84: "c"}
+            assert len(session.missing) == 1
+
+
+def test_a_database_of_another_program_is_left_as_it_is(tmp_path, clusters):
+    path = tmp_path / "photos.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE events (name TEXT)")
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="is a database of another program"):
+        Session.from_embeddings(clusters[0], log=path)
+    assert path.read_bytes() == before
+
+
+def test_what_is_no_name_and_no_description_is_refused_before_it_is_logged(session):
+    for call, message in (
+        (lambda: session.add_class("q", [5]), "A class is described in words; got 5"),
+        (lambda: session.add_class(5), "The name of a class is a string; got 5"),
+        (lambda: session.rename("a", None), "The name of a class is a string; got None"),
+        (lambda: session.rename("a", "a"), "The class is called 'a' already"),
+        (lambda: session.label([3], "nan"), "cannot be called 'nan', which stands for no label"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    session.add_class("q", "one description")
+    assert session.state.find_class("q").description == ("one description",)
 
 
 def test_nearest_examples_groups_map_and_curve(session, clusters):

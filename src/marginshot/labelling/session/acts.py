@@ -34,9 +34,9 @@ def about_items(kind: str, keys: Sequence[str]) -> Saying:
     return lambda state: (kind, {"items": list(keys)})
 
 
-def add_classes(classes: Mapping[str, Sequence[str]]) -> Saying:
+def add_classes(classes: Mapping[str, str | Sequence[str]]) -> Saying:
     """Create classes, by name, with their descriptions."""
-    described = {name.strip(): list(description) for name, description in classes.items()}
+    described = {_name(name): _phrases(description) for name, description in classes.items()}
 
     def say(state: State) -> Act:
         for name in described:
@@ -48,15 +48,34 @@ def add_classes(classes: Mapping[str, Sequence[str]]) -> Saying:
     return say
 
 
+def _name(given: str) -> str:
+    """The name of a class without spaces around it."""
+    if not isinstance(given, str):
+        raise ValueError(f"The name of a class is a string; got {given!r}.")
+    return given.strip()
+
+
+def _phrases(description: str | Sequence[str]) -> list[str]:
+    """Descriptions of a class as a list; one may be given by itself."""
+    phrases = [description] if isinstance(description, str) else list(description)
+    for phrase in phrases:
+        if not isinstance(phrase, str):
+            raise ValueError(f"A class is described in words; got {phrase!r}.")
+    return phrases
+
+
 def rename(old: str, new: str) -> Saying:
     """Call the class ``old`` by a ``new`` name, which none has yet."""
+    name = _name(new)
 
     def say(state: State) -> Act:
         _check_there(old, state)
-        if state.find_class(new.strip()) is not None:
-            raise ValueError(f"There is a class {new.strip()!r} already; merge {old!r} into it instead.")
-        check_new([new.strip()], state, instead_of=old)
-        return "rename", {"old": old, "new": new.strip()}
+        if name == old:
+            raise ValueError(f"The class is called {old!r} already.")
+        if state.find_class(name) is not None:
+            raise ValueError(f"There is a class {name!r} already; merge {old!r} into it instead.")
+        check_new([name], state, instead_of=old)
+        return "rename", {"old": old, "new": name}
 
     return say
 

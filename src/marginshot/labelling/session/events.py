@@ -84,6 +84,11 @@ class EventLog:
                     f"The session {self.path} was written by a newer marginshot (format {found}, this one reads "
                     f"{FORMAT}). Install the newer version."
                 )
+            tables = {name for (name,) in self._connection.execute("SELECT tbl_name FROM sqlite_master")}
+            if tables and not {"events", "about"} <= tables:
+                raise RefusedError(
+                    f"{self.path} is a database of another program; give the session's log another name."
+                )
             _choose_journal(self._connection)
             # In WAL mode the default would leave the last events to the operating system's memory.
             self._connection.execute("PRAGMA synchronous = FULL")

@@ -103,7 +103,7 @@ class Journal:
         """Take the labels of items away."""
         return self._say(acts.about_items("clear", self._keys_of(items)))
 
-    def add_class(self, name: str, description: Sequence[str] = ()) -> int:
+    def add_class(self, name: str, description: str | Sequence[str] = ()) -> int:
         """Create a class that has no example yet."""
         return self._say(acts.add_classes({name: description}))
 

@@ -14,6 +14,7 @@ from marginshot.labelling.errors import Option, RefusedError
 from marginshot.labelling.folders import UNLABELLED_FOLDERS, collect_pictures, collect_unlabelled
 from marginshot.labelling.session.state import Slots
 from marginshot.labelling.sources import Source, collect_rows, open_source
+from marginshot.labelling.tables import row_names
 
 _SHOWN = 60  # characters of a text in its key, for people who look for a missing one
 
@@ -51,10 +52,17 @@ def _with_class_folders(collection: Collection) -> Collection:
 
 
 def item_keys(collection: Collection) -> tuple[str, ...]:
-    """A key for each item by which the log knows it: path, hash of a text, or name; repeated ones are counted."""
+    """A key for each item by which the log knows it, repeated ones counted.
+
+    It is a picture's path, the hash of a text, the name of an embedding, or the hash of one without a name: the number
+    of a row would be another item's after rows were added, removed or sorted.
+    """
     names: Sequence[str] = collection.items
     if collection.kind == "text":
-        names = [f"{_digest(text)} {text[:_SHOWN]}" for text in collection.contents]
+        encoded = (text.encode("utf-8", "surrogatepass") for text in collection.contents)
+        names = [f"{_digest(key)} {text[:_SHOWN]}" for key, text in zip(encoded, collection.contents, strict=True)]
+    elif collection.kind == "embedding" and names == row_names(len(names)):
+        names = [_digest(np.ascontiguousarray(row).tobytes()) for row in collection.contents]
     taken, numbers = set(names), dict.fromkeys(names, 0)
     keys = []
     for name in names:
@@ -68,8 +76,8 @@ def item_keys(collection: Collection) -> tuple[str, ...]:
     return tuple(keys)
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:24]
 
 
 class KeyTable:
