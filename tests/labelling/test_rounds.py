@@ -136,7 +136,7 @@ def test_guesses_that_nothing_tells_from_changes_are_refused(first, workplace, r
     record_path(first).unlink()
     code, _, err = run("label", "photos", "--examples", "mine.csv", "--out", "second")
     assert code == 2
-    assert "mine.csv holds guesses of ours, and nothing tells which of its labels you changed" in err
+    assert "mine.csv holds labels that marginshot guessed, and which of them you changed is not known" in err
     assert not (workplace / "second").exists()
 
 
@@ -147,7 +147,7 @@ def test_a_table_of_an_older_round_is_not_taken_for_corrections(first, workplace
         assert run(*AGAIN)[0] == 0
     code, _, err = run("label", "photos", "--examples", "old.csv", "--out", "third", "--no-gallery")
     assert code == 2
-    assert "nothing tells which of its labels you changed" in err
+    assert "which of them you changed is not known" in err
 
 
 def test_suggestions_filled_in_are_examples(workplace, run):

@@ -208,7 +208,7 @@ def label_request(
     said: Mapping[str, str] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Request:
-    """What is asked for where ``source`` is labelled from ``examples`` and what was ``said`` in tables of ours."""
+    """The request to label ``source`` from ``examples`` and the labels ``said`` in tables that a run wrote."""
     named = {"command": "label", "encoder": encoder or PICTURE_ENCODER}  # compared for pictures only
     return Request(source, {"examples": tuple(examples)}, {**named, **asdict(settings)}, said, options)
 

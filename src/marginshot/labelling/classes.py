@@ -49,7 +49,7 @@ def is_table_of_classes(text: str) -> bool:
 
 
 def check_named(classes: Classes, labels: Iterable[str], encoder: ItemEncoder | None) -> None:
-    """Raise where nothing tells what one of the ``classes`` is: no example among the ``labels``, and no name of use."""
+    """Raise where one of the ``classes`` has no example among the ``labels``, and no name that says what it is."""
     has_example = set(labels)
     for name in sorted(set(classes) - has_example):
         if encoder is None or text_side(encoder) is None:

@@ -135,7 +135,7 @@ def label_rows(
     words = np.array(classes, dtype=object)
     classifier.fit(rows, np.where(known >= 0, words[known], ""), sample_weight=weights)
     is_name = np.arange(len(rows)) >= len(X)
-    # An item of its class tells more than its name of what is foreign to it.
+    # Where a class has examples, these alone say what is foreign to it: its name may lie apart from its items.
     examples = np.where(is_name & np.isin(known, given), -1, known)
     view, none = EmbeddingView(rows), given == NONE
     rejection, foreign = fit_rejection(view, examples, settings.lose, np.pad(none, (0, len(rows) - len(X))))

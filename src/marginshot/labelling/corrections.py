@@ -1,4 +1,4 @@
-"""What the user said in tables that we wrote: taken for examples, without our own guesses around it."""
+"""Labels that the user changed in tables written by a run: these are examples, the guesses around them are not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from marginshot.labelling.tables import TABLE_SUFFIXES, Table, read_labels, read
 
 @dataclass
 class Said:
-    """Labels that the user gave in tables of ours.
+    """Labels that the user gave in tables that a run wrote.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class Said:
 
 
 def gather(outputs: Outputs, source: Source, examples: Sequence[Path], store: Store | None) -> Said:
-    """What was said in the tables that lie where ``outputs`` go, and in those of ours among the ``examples``.
+    """Labels given in the tables where ``outputs`` go, and in tables that a run wrote among the ``examples``.
 
     Without other examples, those of the run that wrote the tables are used.
     """
@@ -157,7 +157,7 @@ def _find(path: Path, table: Table, others: Sequence[Path]) -> tuple[Path, Recor
             found.append((home, record, changed))
     if not found:
         raise RefusedError(
-            "{path} holds guesses of ours, and nothing tells which of its labels you changed. Keep the rows you "
+            "{path} holds labels that marginshot guessed, and which of them you changed is not known. Keep those you "
             "corrected and drop its column 'review'.",
             path=path,
         )

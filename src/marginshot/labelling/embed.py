@@ -27,7 +27,7 @@ Progress = Callable[[str, int, int], None]
 
 
 def silent(phase: str, done: int, total: int) -> None:
-    """The progress that nobody watches."""
+    """Ignore the progress."""
 
 
 @dataclass

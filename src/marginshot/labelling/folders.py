@@ -45,7 +45,7 @@ def collect_pictures(
     leave_out : sequence of Path
         Folders inside ``source`` that are no input, such as the output.
     said : sequence of Example
-        Pictures that the user labelled in tables of ours, beside the other examples.
+        Pictures that the user labelled in tables that a run wrote, beside the other examples.
     """
     if not source.is_dir():
         raise ValueError(f"{source} is not a folder. Give a folder of pictures, a table or a file of embeddings.")

@@ -1,10 +1,11 @@
 """Class names as examples: the name of a class, encoded as an item is, is one more labelled row.
 
 A name counts as one example while its class has none, so a set can be labelled from names alone. Beside k examples it
-is one row of k + 1, and counts for less than one where the examples contradict it. An example speaks for its name by
-the share of the other names that are less like it: 1 for a name that tells its class, ½ for one that says nothing. The
-mean share a of a class's examples, shrunk towards that of all, gives the weight 2a − 1. Names exchanged between the
-classes of CLINC150 cost 45 points of accuracy at one example a class with a weight of 1, and half a point with this.
+is one row of k + 1, and counts for less than one where the examples contradict it. The agreement of an example with its
+name is the share of the other names that are less like it: 1 for a name that fits, ½ on average for one that says
+nothing. The mean agreement a of a class's examples, shrunk towards that of all, gives the weight 2a − 1. Names
+exchanged between the classes of CLINC150 cost 45 points of accuracy at one example a class with a weight of 1, and half
+a point with this.
 
 A code (`c17`, `12`, a hash) names nothing and is never taken.
 """
@@ -84,9 +85,9 @@ class Names:
         if len(np.unique(self.classes)) < 2 or not len(examples):
             return each
         labels = given[examples]
-        heard = self._shares_beaten(X[examples] - X.mean(axis=0), labels)
-        overall = (1.0 + heard.sum()) / (1.0 + len(heard))
-        counts, sums = (np.bincount(labels, weights, len(n_phrasings)) for weights in (None, heard))
+        agreement = self._shares_beaten(X[examples] - X.mean(axis=0), labels)
+        overall = (1.0 + agreement.sum()) / (1.0 + len(agreement))
+        counts, sums = (np.bincount(labels, weights, len(n_phrasings)) for weights in (None, agreement))
         trust = 2.0 * (_SHRINKAGE * overall + sums) / (_SHRINKAGE + counts) - 1.0
         trust[trust < _LEAST_WEIGHT] = 0.0
         trust[counts == 0] = 1.0  # the name is all that is known of the class

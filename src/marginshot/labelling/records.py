@@ -1,6 +1,6 @@
 """The record of a run, hidden beside its table: the answers as written, what the user said since, and the options.
 
-It tells labels that the user changed from guesses of ours, and gives its options to the next run into the same place.
+With it the next run into the same place finds the labels that the user changed, and the options to use again.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class WrittenTable:
 
 @dataclass(frozen=True)
 class Corrections:
-    """What a user changed in a table of ours.
+    """What a user changed in a table that a run wrote.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class Record:
     written : tuple of WrittenTable
         The table, and the one before it: a run may be killed before the new one has taken the place of the old.
     said : mapping of str to str
-        Labels that the user gave in tables of ours, by key.
+        Labels that the user gave in tables that a run wrote, by key.
     options : mapping of str to object
         Options of the command, by parameter.
     """
@@ -139,7 +139,7 @@ class Record:
 
 
 def load_record(path: Path) -> Record | None:
-    """The record at ``path``; None where there is none."""
+    """The record at ``path``, or None if the file does not exist."""
     if not path.is_file():
         return None
     what, advice = "the record of an earlier run", "Remove it; the examples and options are then to be given again."
@@ -201,7 +201,7 @@ def moved_before(table: Path) -> dict[str, str]:
 
 
 def is_own(columns: Mapping[str, Sequence[Any]]) -> bool:
-    """Whether a table has the columns that only tables of ours have."""
+    """Whether a table has the columns that only runs write."""
     return set(REVIEW_COLUMNS) <= set(columns)
 
 

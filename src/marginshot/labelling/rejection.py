@@ -1,4 +1,4 @@
-"""Items that belong to none of the classes, and the threshold that tells them.
+"""Items that belong to none of the classes, and the threshold by which they are found.
 
 An item is measured by its likeness to the closest class: the cosine, in centred unit-length features, between the item
 and the mean of that class's examples. Answers of the classifier are left out of it on purpose: items of a foreign class
@@ -147,7 +147,7 @@ def _likeness(rows: Array, centres: Array) -> Array:
 def _likeness_to_none(rows: Array, none: Array) -> Array:
     """Mean (n_rows,) of the two largest cosines, at least 0, of unit rows (n_rows, D) with ``none`` (n_none, D).
 
-    With a single row the second counts for 0: one item says less than two. A row of ``none`` is not told from others.
+    With a single row the second cosine counts as 0: one item says less than two. Rows of ``none`` are compared too.
     """
     if not len(none):
         return np.zeros(len(rows), dtype=np.float32)

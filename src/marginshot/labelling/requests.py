@@ -56,8 +56,8 @@ class Request:
     settings : mapping of str to object
         What else decides the answers, by name.
     said : mapping of str to str, optional
-        Labels that the user gave in tables of ours, by the key of the row (see `records.row_keys`). None where nobody
-        looked for any: those known stay known.
+        Labels that the user gave in tables that a run wrote, by the key of the row (see `records.row_keys`). None where
+        nobody looked for any: those known stay known.
     options : mapping of str to object, optional
         Options for the next run into the same place, by parameter. None leaves those of the run before.
     """
@@ -92,7 +92,7 @@ class Request:
 def _state(paths: Iterable[Path], pictures: Path) -> str:
     """A hash that is another when a file or folder among ``paths`` is.
 
-    Folders count by the names and sizes of their pictures, but for those in ``pictures``, which the job itself moves;
+    Folders count by the names and sizes of their pictures, except those in ``pictures``, which the job itself moves;
     links count as such, for what they point to may be moved.
     """
     digest = hashlib.sha256()

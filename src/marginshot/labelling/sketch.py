@@ -83,7 +83,7 @@ def unit_rows(X: NDArray[np.floating], mean: Array) -> Array:
 
 
 def sketch(rows: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Unit rows (n_rows, n_features) on a few random directions: enough to tell what lies near what, at less cost."""
+    """Unit rows (n_rows, n_features) on a few random directions: enough to find neighbours, at less cost."""
     if rows.shape[1] <= N_DIRECTIONS:
         return rows
     directions = np.random.default_rng(0).standard_normal((rows.shape[1], N_DIRECTIONS), dtype=np.float32)

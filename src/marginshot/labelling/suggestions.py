@@ -1,8 +1,7 @@
 """What to label next: the unlabelled items whose labels would help most.
 
-Doubt leads, but neither the doubt of one item, which may be odd, nor the same doubtful corner again and again: an item
-is worth what it and its nearest neighbours are in doubt about, on average, and every pick settles the doubt of what is
-like it, by one minus the cosine, before the next is made.
+The worth of an item is the mean doubt of itself and its nearest neighbours: one odd item is worth little. After each
+pick the doubt of every item is multiplied by one minus its cosine with the pick, so that picks differ from each other.
 
 At first, with fewer than two labels a class, the answers are too poor to know where they are wrong. Then half of the
 suggestions do not depend on them: the set is cut into groups, and the largest ones without a label are asked about,
@@ -44,7 +43,7 @@ def suggest_rows(
     view : EmbeddingView
         Labelled and unlabelled rows.
     probabilities : ndarray of shape (n_rows, n_classes)
-        What the classifier answers; with fewer than two classes nothing is read of it.
+        What the classifier answers; not used with fewer than two classes.
     given : ndarray of int of shape (n_rows,)
         -1 for unlabelled rows; any other number for those not to be asked about.
     n_suggestions : int
@@ -74,7 +73,7 @@ def doubts(probabilities: NDArray[np.floating]) -> Array:
 def _doubtful(
     view: EmbeddingView, doubt: Array, unlabelled: NDArray[np.bool_], picked: Indices, wanted: int
 ) -> Indices:
-    """Rows whose neighbourhoods are most in doubt, each after what is like those picked before is settled."""
+    """Rows whose neighbourhoods are most in doubt; every pick lowers the doubt of rows that are like it."""
     left, open_rows = doubt.copy(), unlabelled.copy()
     for row in picked:
         left *= _unlike(view, row)

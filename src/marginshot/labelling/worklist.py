@@ -1,11 +1,11 @@
 """What to check for a share of all answers to be right, and how many are right now.
 
-Probabilities of answers are promises. Every answer that a person checks afterwards tells whether they were kept, and
-corrects those that are still open: the log-odds of an answer to be right become
+The probabilities of answers may be too high or too low. Answers that a person has checked correct those of the others:
+the log-odds of an answer to be right become
 
     a + b · log-odds,     with (a, b) from a logistic regression on the checked answers, drawn towards (0, 1)
 
-so that few checks change little, and many find a classifier that is too sure of itself, or not sure enough.
+Few checks change little; many correct a classifier that is too sure, or not sure enough.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Correction:
 
 
 def fit_correction(evidence: Evidence | None = None) -> Correction:
-    """What checked answers say of the probabilities of the others; nothing without any.
+    """Fit the correction to checked answers; without any, probabilities stay as they are.
 
     The mode of a logistic regression under normal priors, by Newton's method.
 

@@ -345,7 +345,7 @@ def test_history_tells_undo_too(session):
         (lambda s: s.label({1: "x" * 2000}), "is not the name of a class"),
         (lambda s: s.add_class("a"), "There is a class 'a' already"),
         (lambda s: s.rename("a", "b"), "merge 'a' into it instead"),
-        (lambda s: s.rename("q", "b"), "no class 'q'; there is 'a', 'b', 'c'"),
+        (lambda s: s.rename("q", "b"), "no class 'q'; the classes are 'a', 'b', 'c'"),
         (lambda s: s.merge("a", "a"), "cannot be merged into itself"),
         (lambda s: s.delete_class("q"), "no class 'q'"),
         (lambda s: s.redo(), "nothing to redo"),

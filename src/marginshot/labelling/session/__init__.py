@@ -1,1 +1,1 @@
-"""A labelling session: what is said is a log, answers follow, and numbers tell what to do next."""
+"""A labelling session: a log of labels, the answers computed from it, and estimates of their accuracy."""

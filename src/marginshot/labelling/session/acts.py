@@ -65,7 +65,7 @@ def _phrases(description: str | Sequence[str]) -> list[str]:
 
 
 def rename(old: str, new: str) -> Saying:
-    """Call the class ``old`` by a ``new`` name, which none has yet."""
+    """Give the class ``old`` a ``new`` name, which no other class has."""
     name = _name(new)
 
     def say(state: State) -> Act:
@@ -128,5 +128,5 @@ def check_new(names: Sequence[str], state: State, instead_of: str | None = None)
 
 def _check_there(name: str, state: State) -> None:
     if state.find_class(name) is None:
-        known = ", ".join(repr(each.name) for each in state.classes[:10]) or "none"
-        raise ValueError(f"There is no class {name!r}; there is {known}.")
+        known = ", ".join(repr(each.name) for each in state.classes[:10]) or "none yet"
+        raise ValueError(f"There is no class {name!r}; the classes are {known}.")

@@ -121,7 +121,7 @@ class Encoding:
             self.run()
         except _StoppedError:
             pass
-        except Exception as error:  # told to whoever asks for answers
+        except Exception as error:  # raised again by `snapshot`
             self._error = error
         self.progress = Progress()
 
@@ -140,7 +140,7 @@ class Encoding:
         if self._stopped:
             raise _StoppedError
         if phase != self.progress.phase:
-            self._began = time.monotonic(), done  # a phase is first told of after its first batch
+            self._began = time.monotonic(), done  # a phase is first reported after its first batch
         began, first = self._began
         left = (time.monotonic() - began) / (done - first) * (total - done) if done > first else None
         self.progress = Progress(phase, done, total, left)

@@ -135,7 +135,7 @@ class Journal:
         return [HistoryEntry(e.version, e.time, change.words) for e, change in events if (change.slots == slot).any()]
 
     def save(self) -> str | None:
-        """Bring the whole log into one file, for copying it, and return its path; nothing is lost without."""
+        """Bring the whole log into one file, for copying it, and return its path. Acts are kept without it, too."""
         self._log.flush()
         return None if self._log.path is None else str(self._log.path)
 

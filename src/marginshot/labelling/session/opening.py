@@ -42,7 +42,7 @@ def open_collection(
 def _with_class_folders(collection: Collection) -> Collection:
     """Pictures in sub-folders are examples where others are not, and there are at least two such folders.
 
-    Otherwise the folders tell dates, cameras or nothing at all.
+    Otherwise the folders may stand for dates or cameras.
     """
     folders = [item.partition("/")[0].strip() if "/" in item else "" for item in collection.items]
     labels = ["" if folder.lower() in UNLABELLED_FOLDERS else folder for folder in folders]

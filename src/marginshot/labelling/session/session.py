@@ -1,4 +1,4 @@
-"""A labelling session: what is said is kept, answers follow, and numbers tell what to do next."""
+"""A labelling session: labels in a log, answers for all items, their expected accuracy, and what to label next."""
 
 from __future__ import annotations
 
@@ -322,7 +322,7 @@ class Session(Journal):
         return expected
 
     def audit(self, n: int = 30) -> Rows:
-        """Rows of a random sample to check by hand; the same ones until all are checked."""
+        """Rows of a random sample to check by hand; a new sample is drawn once all of the last are checked."""
         if n < 1:
             raise ValueError(f"An audit needs at least one item; got {n}.")
         answers = self._solve().answers
@@ -335,7 +335,7 @@ class Session(Journal):
         return audits.audit_result(self._state, max(int(self.ready.sum()), 1))
 
     def groups_of_none(self) -> list[Group]:
-        """Proposals for new classes: groups among the items that are none of the classes, the largest first."""
+        """Proposals for new classes: groups of items that belong to none of the classes, the largest first."""
         solved = self._solve()
         found = find_groups(solved.view, np.flatnonzero(solved.answers.foreign[solved.rows]))
         return [Group(solved.rows[group.rows], solved.rows[group.typical]) for group in found]

@@ -46,7 +46,7 @@ class Solved:
     rows : ndarray of int64 of shape (n_ready,)
         The embedded items they know.
     listed : ndarray of bool of shape (n_ready,)
-        Items of the source; the others are examples that lie elsewhere, of which nothing is promised.
+        Items of the source. The others are examples kept elsewhere, which accuracy and worklist leave out.
     view : EmbeddingView
         Embeddings of these, and after them those of class names.
     correction : Correction
@@ -125,7 +125,7 @@ class Solver:
     store : Store or None
         The cache of embeddings.
     listed : ndarray of bool of shape (n_items,)
-        Items of the source; the others are examples that lie elsewhere.
+        Items of the source. The others are examples kept elsewhere.
     """
 
     def __init__(self, encoder: ItemEncoder | None, store: Store | None, listed: NDArray[np.bool_]) -> None:
@@ -159,7 +159,7 @@ class Solver:
             classifier = refitter.fit(y, weights) if complete else refitter.refit(y, weights)
         none = state.given[rows] == NONE
         is_name = np.arange(len(known)) >= len(rows)
-        # An item of its class tells more than its name of what is foreign to it.
+        # Where a class has examples, these alone say what is foreign to it: its name may lie apart from its items.
         examples = np.where(is_name & np.isin(known, given), UNKNOWN, known)
         rejection, foreign = fit_rejection(table.view, examples, LabelSettings().lose, np.pad(none, (0, is_name.sum())))
         return Solved(
@@ -174,7 +174,7 @@ class Solver:
         )
 
     def _prepare(self, classes: tuple[Class, ...], X: Embeddings) -> _Table:
-        """The embeddings with those of the names of all classes; what was made of the same ones before is kept."""
+        """The embeddings of items and of all class names; the last table is returned while neither has changed."""
         with self._lock:
             if classes != self._classes:
                 described = [own.description for own in classes]
