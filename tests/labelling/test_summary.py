@@ -55,3 +55,9 @@ def test_the_runner_up_is_never_the_label_itself():
     answers = Answers(("a", "b", "c"), np.full(2, -1), probabilities, np.zeros(2, bool), accepted=np.array([1, -1]))
     assert answers.best.tolist() == [1, 1]
     assert answers.runner_up.tolist() == [0, 2]
+
+
+def test_without_a_label_no_accuracy_is_expected():
+    labelling = make_labelling([3, 5], foreign=8, rejected=True)
+    assert labelling.expected_accuracy() is None
+    assert not labelling.to_check.any()

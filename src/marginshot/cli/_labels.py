@@ -187,10 +187,11 @@ def _report(labelling: Labelling, outputs: Outputs, show: Show, record: Record |
 
 def _numbers(labelling: Labelling) -> dict[str, Any]:
     """The summary as JSON types, for other programs."""
+    expected = labelling.expected_accuracy()
     return {
         "counts": labelling.counts(),
         "to_check": labelling.counts_to_check(),
-        "expected_accuracy": asdict(labelling.expected_accuracy()),
+        "expected_accuracy": None if expected is None else asdict(expected),
         "none_of_the_classes": labelling.n_foreign,
         "left_out": labelling.problems,
         "not_read": dict(labelling.collection.not_read),
@@ -201,6 +202,9 @@ def _say_what_to_check(labelling: Labelling) -> None:
     from marginshot.labelling.labelling import CHECK, TARGET
 
     expected, n_to_check = labelling.expected_accuracy(), int(labelling.to_check.sum())
+    if expected is None:
+        say("No item was given a label.")
+        return
     say(f"About {expected.value:.0%} of the labels should be right ({expected.low:.0%} to {expected.high:.0%}).")
     if n_to_check:
         say(f"To be {TARGET:.0%} right, check the {n_to_check:,} marked {CHECK!r} in the column review.")

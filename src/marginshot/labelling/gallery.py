@@ -77,7 +77,7 @@ def render_gallery(labelling: Labelling) -> str:
             origin=_origin(labelling),
             n_to_check=sum(to_check.values()),
             target=TARGET,
-            expected=labelling.expected_accuracy().value,
+            expected=labelling.expected_accuracy(),
             points=_describe_map(labelling, points.result(), colours),
             colours=colours,
         )

@@ -145,10 +145,10 @@ class Labelling:
         work = worklist(confidence, checked, target, self.correction)
         return Worklist(rows[work.rows], work.expected)
 
-    def expected_accuracy(self) -> Estimate:
-        """Share of the labels of listed items that should be right, by their probabilities."""
-        _, confidence, checked = self._promises()
-        return expected_accuracy(confidence, checked, self.correction)
+    def expected_accuracy(self) -> Estimate | None:
+        """Share of the labels of listed items that should be right, by their probabilities; None without a label."""
+        rows, confidence, checked = self._promises()
+        return expected_accuracy(confidence, checked, self.correction) if len(rows) else None
 
     @cached_property
     def to_check(self) -> NDArray[np.bool_]:
