@@ -1,1 +1,1 @@
-"""The page on a labelling session: a server for this machine and its static files; nothing of the method lives here."""
+"""The page on a labelling session: a local server and its static files, without anything of the method."""

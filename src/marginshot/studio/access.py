@@ -1,9 +1,11 @@
-"""Who may ask, and what every response forbids the browser.
+"""Access to the server, and the security headers of every response.
 
-The server holds private pictures and can write files, and any page in the user's browser can send requests to it. So
-every request must name a host of ours (a page whose name was rebound to this machine names its own), and bring the
-cookie that only the address printed in the terminal gives. A request that changes something must also come from our own
-page: its Origin, and a header that no other page may send without being asked for permission, which is never given.
+The server holds private pictures and can write files, and any page in the user's browser can send requests to it.
+
+- Every request must name one of our hosts. This stops DNS rebinding: a rebound page sends its own host name.
+- Every request must bring our cookie. Only the address printed in the terminal gives it.
+- A request that changes something must have our own Origin and a custom header. Browsers ask the server before another
+  page may send that header, and the server never agrees.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from urllib.parse import parse_qs
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-#: A browser asks for permission before another page may send it, and nobody answers.
+#: Custom header of requests that change something; the server never allows other origins to send it.
 OWN_HEADER = b"x-marginshot"
 
 _READING = ("GET", "HEAD")
@@ -46,14 +48,14 @@ _STRANGER = """<!doctype html><html lang="en"><meta charset="utf-8"><title>margi
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """What a request must know to be answered, drawn anew for every run.
+    """The secrets and host names that let a request in, drawn anew for every run.
 
     Parameters
     ----------
     host : str
-        Address that is listened on; ``0.0.0.0`` and ``::`` are all of the machine's.
+        Address that the server listens on; ``0.0.0.0`` and ``::`` stand for all addresses of the machine.
     port : int
-        Port that is listened on.
+        Port that the server listens on.
     """
 
     host: str
@@ -64,7 +66,7 @@ class Access:
 
     @property
     def origin(self) -> str:
-        """Where the page is, as the user's own browser reaches it."""
+        """Address of the page for a browser on this machine, without the token."""
         host = "127.0.0.1" if self.host in _EVERYWHERE else _bracketed(self.host)
         return f"http://{host}:{self.port}"
 
@@ -75,29 +77,29 @@ class Access:
 
     @property
     def address(self) -> str:
-        """What is printed: opens the page as often as it is asked for."""
+        """Address that is printed; it opens the page any number of times."""
         return f"{self.origin}/?token={self.token}"
 
     def one_time_address(self) -> str:
-        """What a browser is started with: others on the machine may read its command line, so it opens once."""
+        """Address to start a browser with. It opens the page once: other users may read a browser's command line."""
         once = secrets.token_urlsafe(32)
         self._passes.add(once)
         return f"{self.origin}/?token={once}"
 
     @property
     def cookie(self) -> str:
-        """Name of the cookie: browsers do not tell ports apart, two studios at once must not share one."""
+        """Name of the cookie. It holds the port, because browsers send cookies to all ports of a host."""
         return f"marginshot_studio_{self.port}"
 
     @property
     def set_cookie(self) -> str:
-        """The cookie as a response gives it."""
+        """Value of the ``Set-Cookie`` header."""
         return f"{self.cookie}={self._secret}; Path=/; HttpOnly; SameSite=Strict"
 
     def knows_host(self, host: str) -> bool:
         """Whether a ``Host`` header names this server.
 
-        Where all of the machine's addresses are listened on, any address will do: only a name can be rebound.
+        A server that listens on all addresses accepts any IP address, because only names can be rebound.
         """
         name, colon, port = host.lower().rpartition(":")
         if not colon or port != str(self.port):
@@ -107,27 +109,27 @@ class Access:
         return self.host in _EVERYWHERE and (name == socket.gethostname().lower() or _is_address(name))
 
     def takes_token(self, token: str) -> bool:
-        """Whether ``token`` opens the page; one for a single use is spent by that."""
+        """Whether ``token`` opens the page. A token for a single use is no longer valid afterwards."""
         once = next((known for known in self._passes if _equal(known, token)), None)
         if once is not None:
             self._passes.discard(once)
         return once is not None or _equal(self.token, token)
 
     def takes_cookies(self, headers: list[str]) -> bool:
-        """Whether ours is among the cookies of these ``Cookie`` headers."""
+        """Whether one of these ``Cookie`` headers holds our cookie."""
         pairs = [pair.strip().partition("=") for header in headers for pair in header.split(";")]
         return any(name == self.cookie and _equal(self._secret, value) for name, _, value in pairs)
 
 
 class Gate:
-    """Stands before the whole application: answers strangers itself, and sets the headers of every response.
+    """Middleware around the whole application: refuses requests without access, and sets security headers.
 
     Parameters
     ----------
     app : ASGI application
-        What is behind.
+        The application that answers requests with access.
     access : Access
-        What a request must know.
+        Decides who has access.
     """
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
@@ -150,7 +152,7 @@ class Gate:
             await send({"type": "websocket.close", "code": 1008})
 
     def _answer(self, scope: Scope) -> Response | None:
-        """What is said to a stranger, or to somebody who brings the token; None lets the request pass."""
+        """Refuse a request without access, exchange a token for the cookie, or return None to let the request pass."""
         hosts = _values(scope, b"host")
         if len(hosts) != 1 or not self.access.knows_host(hosts[0]):
             return _refused("This server answers under its own address only; open the one printed in the terminal.")
@@ -174,14 +176,14 @@ def _refused(reason: str) -> Response:
 
 
 def _forbid(message: MutableMapping[str, Any]) -> None:
-    """Add the headers that hold everywhere; what says nothing about being kept is not to be kept."""
+    """Add the security headers; responses that do not say how they may be cached must not be."""
     given = {name.lower() for name, _ in message["headers"]}
     extra = _HEADERS if b"cache-control" in given else {**_HEADERS, b"cache-control": b"no-store"}
     message["headers"] = [*message["headers"], *extra.items()]
 
 
 def _values(scope: Scope, name: bytes) -> list[str]:
-    """All values of a header, as they were sent."""
+    """All values of a header."""
     return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
 
 

@@ -1,4 +1,4 @@
-"""What the page may do to a session, by name; each act is one event in its log."""
+"""The acts of the page by name. Each is one event in the log of the session."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ _MOST_AUDITED = 10_000
 
 
 def act(session: Session, body: Body, answers_version: int | None) -> dict[str, Any]:
-    """Do what ``body`` asks for; the new version and the act in words.
+    """Do the act that ``body`` asks for; returns the new version and the act in words.
 
-    A page may send the ``version`` of the state, or the ``answers_version``, that its user looked at. The act is then
-    refused by `Conflict` where another page or process has changed it since: an undo would take back, an acceptance
-    would accept, something not seen.
+    A page may send the ``version`` of the state, or the ``answers_version``, that its user looked at. `Conflict` is
+    raised where another page or process has changed it since. Otherwise an undo or an acceptance could concern
+    something that its user has not seen.
     """
     name = body.text("action")
     if name not in _ACTS:
         raise ValueError(f"There is no action {name!r}; there are {', '.join(_ACTS)}.")
-    before = session.refresh()  # what other processes said too
+    before = session.refresh()  # reads acts of other processes too
     for field, now in (("version", before.version), ("answers_version", answers_version)):
         if field in body and body.integer(field) != now:
             raise Conflict("Something else has changed in the meantime. Look again, then repeat it.")
     rows = _ACTS[name](session, body)
     after = session.state
     words = {"undo": f"Undone: {before.can_undo}", "redo": f"Redone: {before.can_redo}"}.get(name, after.can_undo)
-    told = {"version": after.version, "words": words}
-    return told if name != "audit" else told | {"rows": [int(row) for row in rows]}
+    done = {"version": after.version, "words": words}
+    return done if name != "audit" else done | {"rows": [int(row) for row in rows]}
 
 
 def _class(session: Session, body: Body, field: str) -> str:
-    """Name of the class whose number stands in ``field``."""
+    """Name of the class whose id is in ``field``."""
     number = body.integer(field)
     found = next((known.name for known in session.state.classes if known.id == number), None)
     if found is None:

@@ -1,4 +1,4 @@
-"""The addresses of the studio, and what each answers."""
+"""The endpoints of the studio."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _MOST_FOUND = 5_000  # rows of a search, and of what to label next
 
 
 class Studio:
-    """The endpoints on one session. Those that may take long run in threads; acts and exports run one at a time.
+    """The endpoints on one session. Endpoints that may take long run in threads; acts and exports run one at a time.
 
     Parameters
     ----------
     session : Session
-        What is labelled; stays open.
+        The session that is labelled; the caller closes it.
     store : Store
-        Knows which outputs are ours; thumbnails are kept beside it.
+        Records which outputs were written by marginshot. Thumbnails are kept in its folder.
     source : sequence of str
         Source and options as words of a command line, for the command that repeats an export.
     """
@@ -57,7 +57,7 @@ class Studio:
         self.source = source
         self.worker = Worker(session)
         self.thumbnails = Thumbnails(store.path.parent)
-        self.run = secrets.token_hex(8)  # rows of another run are other pictures, at the same address
+        self.run = secrets.token_hex(8)  # part of picture addresses: in another run a row may be another picture
         self._acting, self._exporting = threading.Lock(), threading.Lock()
         self._asking = {name: threading.Lock() for name in ("next", "worklist", "groups")}
         self._found: dict[str, tuple[object, Any]] = {}
@@ -68,7 +68,7 @@ class Studio:
 
     @asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        """Between the start of the server and its end."""
+        """Start the worker with the server, and stop it with the server."""
         self.worker.start()
         yield
         await run_in_threadpool(self.worker.stop)
@@ -99,7 +99,7 @@ class Studio:
         ]
 
     def page(self, request: Request) -> Response:
-        """The page, or one of the files it is made of, by name."""
+        """The page, or one of its files by name."""
         name = request.path_params.get("name", "index.html")
         if name not in self._static:
             raise HTTPException(404, "There is no such file.")
@@ -108,11 +108,11 @@ class Studio:
         return unless_known(request, etag, ASK_AGAIN) or kept(content, _TYPES[Path(name).suffix], etag, ASK_AGAIN)
 
     def project(self, _: Request) -> Response:
-        """Everything but the items."""
+        """Classes, progress and numbers: everything but the items."""
         return Json(views.project(self.session, self.worker.answered, self.run))
 
     def answers(self, _: Request) -> Response:
-        """Typed arrays of all rows."""
+        """Class ids, confidences and flags of all rows, as typed arrays."""
         answered = self.worker.answered
         version = "0" if answered is None else str(answered.answers.version)
         content = views.answers(self.session, answered)
@@ -162,21 +162,21 @@ class Studio:
         return Response(points.result(), media_type="application/octet-stream")
 
     def next(self, request: Request) -> Response:
-        """What to label next."""
+        """Rows to label next."""
         n = query_integer(request, "n", 40, _MOST_FOUND)
         return self._once("next", n, lambda: self.session.next(n).tolist())
 
     def worklist(self, request: Request) -> Response:
-        """What to check to be right often enough."""
+        """Rows to check for a share of all labels to be right."""
         target = query_share(request, "target", 0.95)
         return self._once("worklist", target, lambda: views.worklist(self.session, target))
 
     def groups(self, _: Request) -> Response:
-        """New classes that may be among what is none of the others."""
+        """Groups of items of no class, proposed as new classes."""
         return self._once("groups", None, lambda: views.groups(self.session))
 
     def _once(self, name: str, option: float | None, compute: Callable[[], Any]) -> Response:
-        """What follows from what was said so far: computed once, however many pages ask."""
+        """A result that depends on the state of the session and an option, computed once for all pages."""
         now = self.session.state.version, int(self.session.ready.sum()), option
         with self._asking[name]:
             if name not in self._found or self._found[name][0] != now:
@@ -184,35 +184,35 @@ class Studio:
             return Json(self._found[name][1])
 
     def accept(self, request: Request) -> Response:
-        """How many items an acceptance would label, and how many of these wrongly."""
+        """Number of items that an acceptance would label, and how many of these are expected to be wrong."""
         n_items, wrong = self.session.preview_accept(query_share(request, "at_least", 0.95))
         return Json({"n_items": n_items, "wrong": wrong})
 
     def search(self, request: Request) -> Response:
-        """Rows whose name or text holds something."""
+        """Rows whose name or text contains the query."""
         return Json(views.search(self.session, query_text(request, "q"), _MOST_FOUND))
 
     async def events(self, _: Request) -> Any:
-        """What happens, as it happens."""
+        """The stream of server-sent events."""
         return self.worker.newsroom.respond
 
     async def act(self, request: Request) -> Response:
-        """Do something; answered once it is in the log."""
+        """Do an act; the response comes once the act is in the log."""
         body = await read_body(request)
         done = await run_in_threadpool(self._alone, self._acting, lambda: act(self.session, body, self._seen()))
         self.worker.wake()
         return Json(done)
 
     async def export(self, request: Request) -> Response:
-        """Write the result to where the user typed."""
+        """Write the result to the path that the user typed."""
         wish = Wish.read(await read_body(request))
         done = await run_in_threadpool(self._alone, self._exporting, lambda: self._export(wish))
         return Json(done | {"command": wish.command(self.source)})
 
     def _export(self, wish: Wish) -> dict[str, Any]:
-        told, moved = export(self.session, wish, self.store)
+        report, moved = export(self.session, wish, self.store)
         self._moved |= moved
-        return told
+        return report
 
     @staticmethod
     def _alone(lock: threading.Lock, work: Any) -> Any:
@@ -220,7 +220,7 @@ class Studio:
             return work()
 
     def _seen(self) -> int | None:
-        """Version of the answers that pages know."""
+        """Version of the answers that pages have been sent."""
         return None if self.worker.answered is None else self.worker.answered.answers.version
 
     def _row(self, request: Request) -> int:

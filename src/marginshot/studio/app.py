@@ -1,4 +1,4 @@
-"""The studio as one ASGI application: the endpoints, errors as sentences, and the gate before all of it."""
+"""The studio as one ASGI application: endpoints, errors as sentences, and access control around both."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from marginshot.studio.api import Studio
 from marginshot.studio.inputs import Conflict
 from marginshot.studio.responses import Json
 
-# What the page calls what the library asks for.
+# Names on the page of the options that errors of the library mention.
 _ON_PAGE = {
     Option.FORCE: "“replace”",
     Option.MODEL: "path",
@@ -30,13 +30,13 @@ def create_app(studio: Studio, access: Access) -> Gate:
         RefusedError: lambda _, error: _sentence(400, error.spell(_ON_PAGE)),
         ValueError: lambda _, error: _sentence(400, str(error)),
         OSError: _report_file,
-        Exception: lambda _, error: _sentence(500, f"This is a fault of the studio, told in the terminal: {error}"),
+        Exception: lambda _, error: _sentence(500, f"This is a fault of the studio; the terminal shows more: {error}"),
     }
     return Gate(Starlette(routes=studio.routes(), exception_handlers=handlers, lifespan=studio.lifespan), access)
 
 
 def _report_file(_: Request, error: Exception) -> Response:
-    """What the system says of a file; one that is in the way is a conflict."""
+    """An error of the operating system about a file; a file that exists already is a conflict."""
     status = 409 if isinstance(error, FileExistsError) else 400
     named = isinstance(error, OSError) and error.filename is not None
     return _sentence(status, f"{error.strerror}: {error.filename}" if named else str(error))  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Taking the result away: the writers and refusals of ``marginshot label``, and the command that repeats it."""
+"""Exports of the result, by the writers of ``marginshot label``, and the command that repeats an export."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 TABLE, FOLDERS, MODEL = "table", "folders", "model"
 TOOLS = ("label-studio", "fiftyone", "bulk")
 
-_MOST_PLANNED = 20  # pictures whose way is listed
+_MOST_PLANNED = 20  # pictures whose source and target are listed
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What the user wants written, and where, as typed.
+    """An export as the user asked for it.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Wish:
 
     @classmethod
     def read(cls, body: Body) -> Wish:
-        """What a request asks for."""
+        """Read and check the fields of a request."""
         what, known = body.text("what"), (TABLE, FOLDERS, MODEL, *TOOLS)
         if what not in known:
             raise ValueError(f"what must be one of {', '.join(known)}; got {what!r}.")
@@ -60,7 +60,7 @@ class Wish:
         return cls(what, path, cast(Action, transfer), dry_run=body.flag("dry_run"), force=body.flag("force"))
 
     def outputs(self, pictures: bool) -> Outputs:
-        """The files that fulfil it."""
+        """The outputs to write."""
         if self.what == MODEL:
             return Outputs(path=self.path.parent, pictures=True, labels=False, gallery=False, model=self.path)
         return Outputs(
@@ -72,15 +72,15 @@ class Wish:
         )
 
     def command(self, source: Sequence[str]) -> str:
-        """The line for a shell that does it again, without the page; ``source`` is what the studio was started with."""
+        """The shell command that repeats the export without the page; ``source`` are the studio's own arguments."""
         how = [f"--{self.transfer}"] if self.what == FOLDERS else []
         return shlex.join(["marginshot", "studio", *source, "--export", self.what, "--out", str(self.path), *how])
 
 
 def export(session: Session, wish: Wish, store: Store) -> tuple[dict[str, Any], dict[Path, Path]]:
-    """Write it, or with ``dry_run`` only check and plan it.
+    """Write an export, or with ``dry_run`` only check and plan it.
 
-    Returns files, pictures and words about it, and where pictures that were moved are now.
+    Returns the report for the page, and the new path of every picture that was moved.
     """
     labelling = session.labelling()
     outputs = wish.outputs(session.kind == "picture")
@@ -94,11 +94,11 @@ def export(session: Session, wish: Wish, store: Store) -> tuple[dict[str, Any], 
         if written.placed is not None:
             written.placed.check_complete()
         words = f"Written to {wish.path.absolute()}."
-    told = {
+    report = {
         "files": [str(file) for file in outputs.files],
         "n_pictures": len(plan),
         "plan": [[str(step.source), str(step.target)] for step in plan[:_MOST_PLANNED]],
         "words": words,
     }
     is_moved = wish.what == FOLDERS and wish.transfer == "move" and not wish.dry_run
-    return told, {step.source: step.target for step in plan} if is_moved else {}
+    return report, {step.source: step.target for step in plan} if is_moved else {}

@@ -1,4 +1,4 @@
-"""What a request says, checked once: numbers, rows, names and texts; anything else is the sender's error."""
+"""The fields of requests, checked once: numbers, rows, names and texts. Invalid fields are errors of the sender."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from numpy.typing import NDArray
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-#: Bytes of a request that changes something: two million row numbers.
+#: Largest size in bytes of a request that changes something; enough for two million row numbers.
 MOST_BYTES = 2**24
 
-_MOST_LETTERS = 1_000  # of a name, a path or what is searched for
+_MOST_LETTERS = 1_000  # of a name, a path or a search
 _INTEGER = re.compile(r"[0-9]{1,9}")
 _NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,20})?")
 
 
 class Conflict(ValueError):  # noqa: N818 - what it is called in HTTP
-    """The page acts on a state that is no longer the newest."""
+    """An act on a state that is no longer the newest."""
 
 
 async def read_body(request: Request) -> Body:
-    """The JSON object that a request holds; HTTPException 413 where it is too long, 415 where it is something else."""
+    """The JSON object in a request; HTTPException 413 if it is too long, 415 if it is not declared as JSON."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "The request must be JSON (Content-Type: application/json).")
     content = b""
@@ -50,12 +50,12 @@ def _refuse(constant: str) -> NoReturn:
 
 
 class Body:
-    """The fields of a request; each method takes the one named, or raises ValueError.
+    """The fields of a request. Each method returns the field of that name, or raises ValueError if it is not valid.
 
     Parameters
     ----------
     fields : mapping of str to object
-        What JSON gave.
+        The decoded JSON object.
     """
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
@@ -90,14 +90,14 @@ class Body:
         return float(value)
 
     def flag(self, name: str) -> bool:
-        """True or false; false where nothing is said."""
+        """True or false; false if the field is missing."""
         value = self._fields.get(name, False)
         if not isinstance(value, bool):
             raise ValueError(f"{name} must be true or false.")
         return value
 
     def rows(self, n_items: int) -> NDArray[np.int64]:
-        """Different numbers of items, in order, (n_rows,), at least one."""
+        """Distinct row numbers in ascending order, (n_rows,), at least one."""
         value = self._fields.get("rows")
         if not isinstance(value, list) or not value or not all(type(row) is int for row in value):
             raise ValueError("rows must be a list of whole numbers, at least one.")
@@ -151,7 +151,7 @@ def query_text(request: Request, name: str) -> str:
 
 
 def path_row(request: Request, n_items: int) -> int:
-    """The row in the path; HTTPException 404 where there is none."""
+    """The row number in the path; HTTPException 404 if there is no such row."""
     text = request.path_params["row"]
     if not _INTEGER.fullmatch(text) or int(text) >= n_items:
         raise HTTPException(404, "There is no such item.")

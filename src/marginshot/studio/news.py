@@ -1,4 +1,4 @@
-"""Server-sent events: what happens, to every page that is open."""
+"""Server-sent events for every open page."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from starlette.types import Receive, Scope, Send
 #: Pages that may listen at once; a browser opens at most six connections to one server.
 MOST_LISTENERS = 16
 
-_MOST_WAITING = 64  # events that a page may be behind; one that reads no more is cut off, and asks anew
-_SILENCE = 15.0  # seconds after which a comment shows that the connection lives
+_MOST_WAITING = 64  # unread events after which a page is disconnected; it connects again
+_SILENCE = 15.0  # seconds without an event after which a comment keeps the connection open
 
 News = tuple[str, dict[str, Any]]
 _Listener = asyncio.Queue[News | None]
 
 
 class Newsroom:
-    """Hands news from any thread to all listeners, once `open` has been called in the thread of the event loop.
+    """Delivers events from any thread to all listeners. Call `open` in the thread of the event loop first.
 
     Parameters
     ----------
     greeting : callable
-        Gives the news that a new listener begins with.
+        Returns the first events for a new listener.
     """
 
     def __init__(self, greeting: Callable[[], Iterable[News]]) -> None:
@@ -35,11 +35,11 @@ class Newsroom:
         self._listeners: set[_Listener] = set()
 
     def open(self) -> None:
-        """Deliver in the event loop that runs now."""
+        """Deliver in the running event loop."""
         self._loop = asyncio.get_running_loop()
 
     def publish(self, kind: str, content: dict[str, Any]) -> None:
-        """Tell everybody; from any thread."""
+        """Send an event to all listeners; callable from any thread."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._deliver, (kind, content))
 
@@ -48,7 +48,7 @@ class Newsroom:
         self._deliver(None)
 
     async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request with the stream, as long as it stays."""
+        """Answer one request with the stream of events until either side closes it."""
         if len(self._listeners) >= MOST_LISTENERS:
             busy = {"error": f"{MOST_LISTENERS} pages are open already; close one of them."}
             await JSONResponse(busy, status_code=503)(scope, receive, send)

@@ -1,4 +1,4 @@
-"""Responses: JSON that holds any name, and files that a browser may keep."""
+"""Responses: JSON for any name, and files that a browser may cache."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 FOR_A_DAY = "private, max-age=86400, immutable"
-ASK_AGAIN = "private, no-cache"  # kept, but asked about before it is shown
+ASK_AGAIN = "private, no-cache"  # cached, but validated before every use
 
 
 class Json(JSONResponse):
-    """JSON in ASCII: names of files that are not UTF-8 pass, as no other encoding would let them."""
+    """JSON in ASCII, which can also hold file names that are not valid UTF-8."""
 
     def render(self, content: Any) -> bytes:
         """The bytes of ``content``."""
@@ -21,12 +21,12 @@ class Json(JSONResponse):
 
 
 def unless_known(request: Request, etag: str, caching: str) -> Response | None:
-    """304 for a browser that has what goes by this ``etag``."""
+    """A 304 response if the browser has the file with this ``etag`` already, else None."""
     if request.headers.get("if-none-match") != f'"{etag}"':
         return None
     return Response(status_code=304, headers={"ETag": f'"{etag}"', "Cache-Control": caching})
 
 
 def kept(content: bytes, media_type: str, etag: str, caching: str) -> Response:
-    """A file, with the name under which a browser keeps it."""
+    """A file with the ``etag`` by which a browser caches it."""
     return Response(content, media_type=media_type, headers={"ETag": f'"{etag}"', "Cache-Control": caching})

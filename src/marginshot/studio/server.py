@@ -1,4 +1,4 @@
-"""Runs the studio until it is stopped: a socket of this machine, a browser, a clean end."""
+"""Run the studio until it is stopped: open the socket, start a browser, shut down cleanly."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from marginshot.studio.access import Access
 from marginshot.studio.api import Studio
 from marginshot.studio.app import create_app
 
-#: Tried first, so that a browser finds its settings of the page again; the next free one otherwise.
+#: Tried first, so that the address stays the same between runs; otherwise the next free port is used.
 USUAL_PORT = 8737
 
 _TRIED_PORTS = 20
-_LAST_WORDS = 5  # seconds that requests at work get when the server stops
+_LAST_WORDS = 5  # seconds that running requests get when the server stops
 
 
 class StudioServer(uvicorn.Server):
-    """Uvicorn, which would wait for streams that never end."""
+    """Uvicorn that closes event streams at shutdown; it would wait for them forever."""
 
     def __init__(self, studio: Studio, access: Access) -> None:
         config = uvicorn.Config(
@@ -42,13 +42,13 @@ class StudioServer(uvicorn.Server):
         self._newsroom = studio.worker.newsroom
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the streams, then the rest."""
+        """Close the event streams, then shut down."""
         self._newsroom.close()
         await super().shutdown(sockets)
 
 
 def listen(host: str, port: int | None) -> socket.socket:
-    """A socket on ``host``: at ``port``, which must be free, or at the usual one or the next that is."""
+    """A socket on ``host`` and ``port``; without a port, the usual one or the next free one is used."""
     tried = range(USUAL_PORT, USUAL_PORT + _TRIED_PORTS) if port is None else (port,)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     both = host == "::" and socket.has_dualstack_ipv6()
@@ -63,12 +63,12 @@ def listen(host: str, port: int | None) -> socket.socket:
 
 
 def serve(studio: Studio, listener: socket.socket, access: Access, *, browser: bool) -> None:
-    """Answer until Ctrl-C or SIGTERM, which end it by KeyboardInterrupt once all is quiet.
+    """Serve until Ctrl-C or SIGTERM; KeyboardInterrupt is raised after the shutdown.
 
     Parameters
     ----------
     studio : Studio
-        What is served.
+        The endpoints.
     listener : socket
         From `listen`.
     access : Access
@@ -77,7 +77,7 @@ def serve(studio: Studio, listener: socket.socket, access: Access, *, browser: b
         Open the page.
     """
     if browser:
-        # Some browsers run until they are closed; connections made before the server runs wait in the socket.
+        # In a thread, because some browsers block until closed. Early connections wait in the socket's queue.
         threading.Thread(target=webbrowser.open, args=(access.one_time_address(),), daemon=True).start()
     with pillow_silenced(), _hangup_as_end():
         StudioServer(studio, access).run(sockets=[listener])
@@ -85,7 +85,7 @@ def serve(studio: Studio, listener: socket.socket, access: Access, *, browser: b
 
 @contextmanager
 def _hangup_as_end() -> Iterator[None]:
-    """Let a closed terminal end the server as SIGTERM does, which uvicorn sees to; under ``nohup`` it is ignored."""
+    """Let a closed terminal (SIGHUP) stop the server as SIGTERM does, except under ``nohup``."""
     number = getattr(signal, "SIGHUP", None)
     if number is None or signal.getsignal(number) is signal.SIG_IGN:
         yield

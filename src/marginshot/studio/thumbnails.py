@@ -1,4 +1,4 @@
-"""Pictures for the page: always decoded, made small and encoded anew as WebP; thumbnails are kept by content."""
+"""Pictures for the page, always decoded, resized and encoded again as WebP. Thumbnails are cached by content hash."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _log = logging.getLogger(__name__)
 
 _FILE = "thumbnails.sqlite"
 _SCHEMA = "CREATE TABLE IF NOT EXISTS thumbnails (key TEXT PRIMARY KEY, picture BLOB, made REAL) WITHOUT ROWID"
-_DECODERS = 4  # pictures decoded at once, so that a page full of them does not fill the memory
+_DECODERS = 4  # pictures decoded at once; bounds the memory
 _QUALITY = {THUMBNAIL: 75, PICTURE: 85}
 
 
 class Thumbnails:
-    """Reads pictures for the page, and keeps the small ones.
+    """Reads pictures for the page, and caches thumbnails.
 
     Parameters
     ----------
     folder : Path
-        Where they are kept between runs; created when missing.
+        Folder of the cache; created when missing.
     limit : int, default=1_000_000_000
-        Bytes kept; the oldest go first.
+        Largest size of the cache in bytes; the oldest thumbnails are deleted first.
     """
 
     def __init__(self, folder: Path, limit: int = DEFAULT_LIMIT) -> None:
@@ -49,11 +49,11 @@ class Thumbnails:
         try:
             self._prepare(limit)
         except sqlite3.DatabaseError:
-            self.path.unlink(missing_ok=True)  # a damaged one holds nothing that cannot be made again
+            self.path.unlink(missing_ok=True)  # a damaged cache is made again
             self._prepare(limit)
 
     def digest(self, path: Path) -> str:
-        """Hash of a picture's content; read again only where size or time of the file are others."""
+        """Hash of a picture's content; computed again only if the size or time of the file has changed."""
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
             raise UnreadablePictureError("is not a file")
@@ -75,11 +75,11 @@ class Thumbnails:
             with self._open() as connection:
                 connection.execute("INSERT OR REPLACE INTO thumbnails VALUES (?, ?, ?)", (key, made, time.time()))
         except sqlite3.OperationalError as error:
-            _log.warning("The thumbnail of %s is not kept (%s).", path.name, error)
+            _log.warning("The thumbnail of %s was not cached (%s).", path.name, error)
         return made
 
     def picture(self, path: Path) -> bytes:
-        """A picture as WebP, at most 1600 pixels a side; not kept."""
+        """A picture as WebP, at most 1600 pixels a side; not cached."""
         return self._encoded(path, PICTURE)
 
     def _encoded(self, path: Path, side: int) -> bytes:
@@ -104,7 +104,7 @@ class Thumbnails:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """A connection of this thread; what is lost in a power cut is made again."""
+        """A connection for this thread. It does not wait for the disk, because thumbnails can be made again."""
         with closing(sqlite3.connect(self.path, timeout=30)) as connection, connection:
             connection.execute("PRAGMA synchronous = OFF")
             yield connection

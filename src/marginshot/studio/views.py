@@ -1,4 +1,4 @@
-"""What the page shows, as JSON and typed arrays; read from a session, changing nothing."""
+"""The contents of the page as JSON and typed arrays. Functions here read a session and change nothing."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ UNANSWERED = 0xFFFF
 
 READY, CHECKED, ACCEPTED, SAID_NONE, FOREIGN, UNREADABLE = 1, 2, 4, 8, 16, 32
 
-_MOST_TOLD = 100  # problems and missing items that are listed
+_MOST_TOLD = 100  # problems and missing items listed
 _SHORT, _WHOLE = 400, 20_000  # characters of a text, in a list and alone
 _MOST_CLASSES = 10  # probabilities listed for an item
 
 
 def project(session: Session, answered: Answered | None, run: str) -> dict[str, Any]:
-    """Everything but the items: classes with their numbers, and how far the work is."""
+    """Classes with their numbers, progress and expected accuracy: everything but the items."""
     state = session.state
     source = Path("embeddings") if session.source is None else Path(session.source)
     return {
@@ -80,7 +80,7 @@ def _audit(session: Session) -> dict[str, Any] | None:
 
 
 def _classes(session: Session, answered: Answered | None) -> list[dict[str, Any]]:
-    """Each class with its examples, items, share and expected accuracy."""
+    """Each class with its number of examples and items, its share and its expected accuracy."""
     state = session.state
     codes, confidence = _current(state, answered)
     n_codes = max((known.id for known in state.classes), default=0) + 1
@@ -113,9 +113,9 @@ def _needs(known: Class, kind: Kind, is_answered: bool) -> str | None:
 
 
 def _current(state: State, answered: Answered | None) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Class id of each row, -1 where there is none, and its probability, both (n_items,).
+    """Class id of each row, -1 for no class, and its probability, both (n_items,).
 
-    What was said since the answers were computed goes before them: labels given, classes deleted.
+    Labels given and classes deleted since the answers were computed override the answers.
     """
     codes = np.full(state.n_items, UNKNOWN, dtype=np.int64)
     confidence = np.zeros(state.n_items)
@@ -130,7 +130,7 @@ def _current(state: State, answered: Answered | None) -> tuple[NDArray[np.int64]
 
 
 def answers(session: Session, answered: Answered | None) -> bytes:
-    """The typed arrays of all rows, little endian: version, n_items; class ids, confidences, flags."""
+    """Version, number of items, class ids, confidences and flags of all rows, as little-endian arrays in that order."""
     state = session.state
     codes, confidence = _current(state, answered)
     if codes.max(initial=0) >= UNANSWERED:
@@ -155,7 +155,7 @@ def items(session: Session, rows: Iterable[int]) -> list[dict[str, Any]]:
 
 
 def item(session: Session, answered: Answered | None, row: int) -> dict[str, Any]:
-    """Everything about one row: what it is, what was said of it, and why it is answered so."""
+    """One row in full: text, label, probabilities, nearest examples and history."""
     state = session.state
     codes, confidence = _current(state, answered)
     ids = {entry.name: entry.id for entry in state.classes}
@@ -183,7 +183,7 @@ def item(session: Session, answered: Answered | None, row: int) -> dict[str, Any
 
 
 def search(session: Session, wanted: str, most: int) -> list[int]:
-    """Rows whose name or text holds ``wanted``, whatever the case, the first ``most`` of them."""
+    """The first ``most`` rows whose name or text contains ``wanted``, in any case."""
     wanted = wanted.casefold()
     found = []
     for row, name in enumerate(session.items):
@@ -201,7 +201,7 @@ def _named(session: Session, row: int, n_letters: int) -> dict[str, Any]:
 
 
 def worklist(session: Session, target: float) -> dict[str, Any]:
-    """Rows to check until ``target`` is reached, with the accuracy expected after each."""
+    """Rows to check to reach the accuracy ``target``, with the accuracy expected after each."""
     found = session.worklist(target)
     reached = found.expected[-1] if len(found.rows) else session.expected_accuracy().value
     return {
@@ -213,5 +213,5 @@ def worklist(session: Session, target: float) -> dict[str, Any]:
 
 
 def groups(session: Session) -> list[dict[str, Any]]:
-    """Rows of each group among what is none of the classes, and its typical ones."""
+    """Groups among the items of no class: all rows of each, and its typical rows."""
     return [{"rows": group.rows.tolist(), "typical": group.typical.tolist()} for group in session.groups_of_none()]

@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_TICK = 0.5  # seconds between looks at how far the encoding is, and at what another process did
-_GROWTH = 1.25  # while items are encoded, all are answered anew whenever there are this many times as many
-_LAST_WORDS = 5.0  # seconds that an answer at work gets when the server stops
-_MOST_ROWS = 5_000  # changed rows that are listed
+_TICK = 0.5  # seconds between two looks at the progress of encoding and at acts of other processes
+_GROWTH = 1.25  # during encoding, answers are computed again when this many times as many items are ready
+_LAST_WORDS = 5.0  # seconds that a running computation gets when the server stops
+_MOST_ROWS = 5_000  # changed rows listed in an event
 
 
 @dataclass(frozen=True)
 class Answered:
-    """Answers, with the numbers that go with them.
+    """Answers with their expected accuracy and the rows that changed.
 
     Parameters
     ----------
     answers : SessionAnswers
-        What the session says.
+        Answers of the session.
     expected : tuple of float, optional
         Expected accuracy with its interval: value, low, high.
     changed : ndarray of int64 of shape (n_changed,)
@@ -47,7 +47,7 @@ class Answered:
     changed: NDArray[np.int64]
 
     def news(self) -> News:
-        """What the pages are told."""
+        """The event that announces these answers."""
         rows = self.changed[:_MOST_ROWS].tolist()
         return "answers", {"version": self.answers.version, "changed": len(self.changed), "changed_rows": rows}
 
@@ -58,7 +58,7 @@ class Worker:
     Parameters
     ----------
     session : Session
-        What is labelled.
+        The session to answer.
     """
 
     def __init__(self, session: Session) -> None:
@@ -74,13 +74,13 @@ class Worker:
         self._threads = [threading.Thread(target=loop, name=name, daemon=True) for name, loop in loops.items()]
 
     def start(self) -> None:
-        """Begin; called in the thread of the event loop."""
+        """Start both threads; called in the thread of the event loop."""
         self.newsroom.open()
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """End after the answer at work."""
+        """Stop both threads after the running computation."""
         self._stopped.set()
         self._wake.set()
         for thread in self._threads:
@@ -110,34 +110,34 @@ class Worker:
 
     @contextmanager
     def _faults_told(self, what: str) -> Iterator[None]:
-        """Report a fault to the pages, whatever it is, and go on: the next act is answered again."""
+        """Log any fault and report it to the pages; the next act is answered again."""
         try:
             yield
         except Exception as error:
             if self._stopped.is_set():
-                return  # the session was closed under an answer that took too long
+                return  # the session was closed during a computation that took too long
             _log.exception("%s.", what)
             self._problem = f"{what}: {error}"
             self.newsroom.publish("error", {"message": self._problem})
 
     def _now(self) -> tuple[int, int, bool]:
-        """What answers depend on: the version, the number of items encoded, and whether these are all."""
+        """Inputs of the answers: the version, the number of items encoded, and whether encoding has ended."""
         return self.session.state.version, int(self.session.ready.sum()), not self.session.encoding.phase
 
     def _is_due(self) -> bool:
-        """Whether there are acts, or many more items, that the answers do not know."""
+        """Whether there are new acts, many more items, or a complete fit to announce."""
         now, tried = self._now(), self._tried
         if tried is None or now[0] != tried[0] or now[2] != tried[2]:
             return True
         if self.answered is not None and self.answered.answers is not self.session.latest:
-            return True  # a complete fit has taken the place of quick answers
+            return True  # a complete fit has replaced quick answers
         return now[1] > tried[1] and (now[2] or now[1] >= _GROWTH * tried[1])
 
     def _answer(self) -> None:
         self._tried = self._now()
         answers = self.session.solve()
         if answers.version < self.session.state.version:
-            return  # void: the next round answers the newest state
+            return  # outdated: the next round answers the newest state
         expected = None
         if (answers.probabilities > 0).any():
             found = self.session.expected_accuracy()
@@ -156,7 +156,7 @@ class Worker:
                 self.newsroom.publish(kind, content)
 
     def _greeting(self) -> list[News]:
-        """What a page that has just come must know."""
+        """The first events for a page that connects."""
         news: list[News] = [
             ("state", {"version": self.session.state.version}),
             ("encoding", encoding_of(self.session)),
@@ -166,6 +166,6 @@ class Worker:
 
 
 def encoding_of(session: Session) -> dict[str, Any]:
-    """How far the encoding is: phase (empty when finished), done, total, seconds left."""
+    """Progress of the encoding: phase (empty when finished), done, total, seconds left."""
     now = session.encoding
     return {"phase": now.phase, "done": now.done, "total": now.total, "seconds_left": now.seconds_left}

@@ -1,4 +1,4 @@
-/* What a person does to items and classes. Each act is shown at once, then sent; the server's answers follow. */
+/* Acts on items and classes. Each is shown at once, then sent; the answers of the server follow. */
 
 import { post } from "./api.js";
 import { count, items, sentence } from "./dom.js";
@@ -49,7 +49,7 @@ function targets() {
   return state.cursor >= 0 ? [state.cursor] : [];
 }
 
-/** After an act on items the hand is on the next one: one key press an item. */
+/** After an act the cursor moves to the next item: one key press an item. */
 function advance(rows) {
   past.push({ rows, cursor: state.cursor });
   const { place, order } = state.view;
@@ -58,7 +58,7 @@ function advance(rows) {
   else select([], state.cursor);
 }
 
-/** How many labels that the person gave an act on several items replaces; one item is before everybody's eyes. */
+/** Sentence on how many labels given by the user an act on several items replaces; empty for a single item. */
 function replaced(rows, label) {
   const own = rows.filter((row) => state.flags[row] & (CHECKED | SAID_NONE) && state.label[row] !== label).length;
   if (rows.length < 2 || !own) return "";
@@ -87,7 +87,7 @@ export function labelAsNew(name) {
   return sent;
 }
 
-/** Confirm what is shown. Items of one label are labelled with it, so that an answer on its way cannot change what is meant. */
+/** Confirm the labels shown. Items of one label are sent with it, so that answers that arrive now change nothing. */
 export function confirm() {
   const rows = targets().filter((row) => shownLabel(row) !== UNANSWERED && !(state.flags[row] & SAID_NONE));
   if (!rows.length) {

@@ -1,4 +1,4 @@
-/* The server, as functions: JSON or bytes in, a sentence thrown when it refuses. */
+/* The endpoints of the server as functions; a refusal is thrown as an Error with one sentence. */
 
 async function request(path, options) {
   let response;
@@ -44,8 +44,8 @@ export async function map() {
 const RETRY = 2000; // milliseconds
 
 /**
- * News from the server, which tells everything at every (re)connection. A page that nobody sees does not listen: browsers
- * allow six connections to a server in all.
+ * Events of the server, which sends the whole state at every connection. A hidden page disconnects, because browsers
+ * allow only six connections to a server.
  */
 export function listen({ opened, lost, ...handlers }) {
   let source = null;

@@ -1,4 +1,4 @@
-/* Questions that need an answer before something is done. Native dialogs: the keyboard stays inside, Escape leaves. */
+/* Dialogs. Native ones keep the keyboard inside, and Escape closes them. */
 
 import { accept, deleteClass, merge, rename } from "./actions.js";
 import { get } from "./api.js";
@@ -61,7 +61,7 @@ export function editClass(group) {
   });
 }
 
-/** Says how many items, and how many of them are expected to be wrong, before anything is accepted. */
+/** The number of items and of expected errors is shown before anything is accepted. */
 export function acceptAll() {
   open("Accept answers in bulk", (close) => {
     const level = el("input", { type: "range", min: 50, max: 99, value: 95, "aria-label": "At least, in percent" });

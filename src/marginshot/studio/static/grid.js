@@ -6,7 +6,7 @@ import { ACCEPTED, CHECKED, FOREIGN, on, READY, state, UNANSWERED, UNREADABLE, w
 
 const HEAD = 34; // height of a section's head
 const OVERSCAN = 300; // pixels drawn above and below the screen
-const FAST = 2500; // pixels between two frames above which pictures wait until the hand rests
+const FAST = 2500; // pixels between two frames above which pictures load after scrolling has stopped
 const SHAPES = { picture: { width: 132, ratio: 1, caption: 24 }, text: { width: 250, height: 86 }, embedding: { width: 170, height: 48 } };
 
 let root, kind, columns, cellWidth, cellHeight;

@@ -1,4 +1,4 @@
-/* The right part: the item that is looked at, why it has its label, and what was done to it. */
+/* The right part: the current item, its probabilities, nearest examples and history. */
 
 import { labelAs, select } from "./actions.js";
 import { get } from "./api.js";

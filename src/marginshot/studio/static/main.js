@@ -1,4 +1,4 @@
-/* The page: every part is started, the server is listened to. Data flow one way: server -> store -> parts. */
+/* The page: starts every part and listens to the server. Data flow one way: server -> store -> parts. */
 
 import * as actions from "./actions.js";
 import { listen } from "./api.js";
@@ -16,7 +16,7 @@ import * as select from "./select.js";
 import { fetchAnswers, fetchProject, on, refresh, say, state, tell } from "./store.js";
 import * as toolbar from "./toolbar.js";
 
-const ENCODED_EVERY = 1500; // milliseconds between two looks at what is ready meanwhile
+const ENCODED_EVERY = 1500; // milliseconds between two requests for newly encoded items
 
 let lastLook = 0;
 

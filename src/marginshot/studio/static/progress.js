@@ -1,4 +1,4 @@
-/* How far one is: the head line, encoding with time left, expected accuracy and its curve, the audit, problems. */
+/* Progress: the head line, encoding with time left, expected accuracy and its curve, the audit, problems. */
 
 import { $, count, duration, el, items, name, percent, sentence, svg } from "./dom.js";
 import { on, state } from "./store.js";

@@ -1,4 +1,4 @@
-/* What the page knows. Views read `state` and redraw when told; only this file and actions.js write it. */
+/* The state of the page. Parts read `state` and redraw on events; only this file and actions.js write it. */
 
 import * as api from "./api.js";
 import { settled } from "./dom.js";
@@ -47,7 +47,7 @@ export function say(words, { note = "", changed = null, error = false } = {}) {
   tell("status");
 }
 
-/** Labels that were just given here and that no solve contains yet: {version, rows, label, flag}. */
+/** Labels given here that no answers contain yet: {version, rows, label, flag}. */
 let pending = [];
 
 function overlay({ rows, label, flag }) {
@@ -65,7 +65,7 @@ function countLabels() {
   counts.forEach((n, label) => n && state.counts.set(label, n));
 }
 
-/** Show labels at once, before the server has them. Returns the entry, to be settled with a version or withdrawn. */
+/** Show labels before the server has them. Returns the entry, which gets a version or is withdrawn. */
 export function anticipate(entry) {
   pending.push(entry);
   overlay(entry);
@@ -79,7 +79,7 @@ export function withdraw(entry) {
   fetchAnswers();
 }
 
-/** Rows whose label the solve changed; not those that a person gave, nor those read for the first time. */
+/** Rows whose label the answers changed, without labels given by a person and items read for the first time. */
 function changedRows(before, flagsBefore) {
   const rows = [];
   for (let row = 0; row < state.n; row++) {
@@ -109,7 +109,7 @@ function receive(answers) {
   tell("answers");
 }
 
-/** One request at a time; a request made meanwhile is repeated once, with the newest answer. */
+/** Run `work` once at a time; calls during a run lead to one more run after it. */
 function coalesced(work) {
   let running = null, again = false;
   return function run() {
@@ -157,7 +157,7 @@ const fetchItems = settled(async () => {
   tell("items");
 }, 40);
 
-/** Ask for names and texts of rows that are on screen; `items` is told when they are there. */
+/** Request names and texts of the rows on screen; topic `items` follows when they have arrived. */
 export function want(rows) {
   for (const row of rows) if (!state.items.has(row)) wanted.add(row);
   if (wanted.size) fetchItems();

@@ -12,12 +12,12 @@ const AUDIT_SIZE = 30;
 const EMPTY = {
   classes: "There are no items yet.",
   doubt: "There are no items yet.",
-  next: "There is nothing to label next: two classes with examples come first.",
+  next: "There is nothing to label next yet. First give examples of two classes.",
   worklist: "There is nothing on the list.",
-  audit: "No audit is running. It draws random items; what you say of them estimates the accuracy without bias.",
-  changed: "The last act changed no other label.",
-  none: "Nothing was said to be none of these, and nothing looks like it.",
-  class: "No item has this class.",
+  audit: "No audit is running. An audit draws random items; your labels for them give an unbiased estimate of the accuracy.",
+  changed: "The last act changed no other labels.",
+  none: "No item is marked as none of these, and none looks like it.",
+  class: "No item has this label.",
   search: "Nothing found.",
   selected: "Nothing is selected.",
 };
@@ -26,7 +26,7 @@ const handled = (order) => order.reduce((n, row) => n + ((state.flags[row] & GIV
 
 function nextControls({ order }) {
   const done = handled(order);
-  const words = `${done} of ${count(order.length)} done. What you say of these tells most about the rest.`;
+  const words = `${done} of ${count(order.length)} done. Labels for these improve the others most.`;
   return [el("span", {}, words), button("Next 40", resort, done === order.length ? "main" : "")];
 }
 
@@ -40,7 +40,7 @@ function worklistWords({ order, target, reached, expected }) {
   }
   if (state.newest > state.version) return ["All are checked. Answers follow …", false];
   if (now >= target - 1e-9) return [`Done: ${today}.`, false];
-  const why = done ? "What you said lowered what is expected of the others" : "No more items can be checked";
+  const why = done ? "Your corrections lowered the probabilities of other items" : "No more items can be checked";
   return [`${done ? `All ${count(done)} are checked, but o` : "O"}nly ${today}. ${why}.`, done > 0];
 }
 
@@ -69,14 +69,14 @@ function classControls({ param }) {
 const note = (words) => el("span", { class: "muted" }, words);
 
 const CONTROLS = {
-  classes: () => (state.classes.size < 2 ? [] : [note("In each class the doubtful come first.")]),
-  doubt: () => [note("The least certain of all come first.")],
-  changed: () => [note("Labels that the last act changed, by what they are now.")],
+  classes: () => (state.classes.size < 2 ? [] : [note("In each class, the least certain items come first.")]),
+  doubt: () => [note("The least certain items come first.")],
+  changed: () => [note("Items whose label the last act changed, by their new label.")],
   next: nextControls,
   worklist: worklistControls,
   audit: auditControls,
   class: classControls,
-  none: () => [el("span", {}, "Groups that may be classes of their own are proposed first."), button("Look again", resort)],
+  none: () => [el("span", {}, "Groups that may be new classes come first."), button("Look again", resort)],
   search: () => [button("← All classes", () => show("classes"))],
   selected: () => [button("← All classes", () => show("classes"))],
   map: () => [note(`Draw around points to select them${innerWidth > 720 ? ", or move a frame with the arrow keys. The wheel zooms" : "; two fingers zoom"}.`)],
@@ -86,8 +86,8 @@ function startHint() {
   if (state.classes.size >= 2 || state.view.id !== "classes") return [];
   const names = state.project.kind === "text" ? " Or type the names of the classes on the left: names alone label texts." : "";
   const words = state.classes.size
-    ? "Now an example of a second class: then everything is labelled at once."
-    : `Click an item, press L, type the name of its class, and Enter. From two classes on everything is labelled at once.${names}`;
+    ? "Now give an example of a second class. Then all items are labelled at once."
+    : `Click an item, press L, type the name of its class, and Enter. With two classes, all items are labelled at once.${names}`;
   return [el("span", { class: "hint" }, words)];
 }
 
