@@ -267,6 +267,8 @@ def test_checked_answers_correct_what_is_promised(session, clusters):
     session.label({row: "abc"[(clusters[1][row] + 1) % 3] for row in range(10, 40)})
     assert correction_of(session)(np.array([0.9]))[0] < 0.6
     corrected = session.expected_accuracy()
+    _, n_wrong = session.preview_accept(0.5)
+    assert n_wrong > (1.0 - session.answers.confidence)[session.answers.confidence < 1].sum()
     session.undo()
     assert session.expected_accuracy().value == pytest.approx(promised, abs=1e-6)
     session.redo()
