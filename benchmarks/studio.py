@@ -44,6 +44,7 @@ class Studio:
     address: str
     seconds: float
     cookie: str = ""
+    place: str = ""
     told: queue.Queue[tuple[float, str, dict[str, int]]] = field(default_factory=queue.Queue)
 
     @property
@@ -55,12 +56,13 @@ class Studio:
         headers = {"Cookie": self.cookie}
         if body is not None:
             headers |= {"Origin": f"http://{self.host}", "X-Marginshot": "1", "Content-Type": "application/json"}
-        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        connection.request(method, self.place + path, None if body is None else json.dumps(body), headers)
         return connection.getresponse()
 
     def sign_in(self) -> None:
         response = self.request("GET", "/?" + urlsplit(self.address).query)
         self.cookie = response.headers["Set-Cookie"].partition(";")[0]
+        self.place = response.headers["Location"].rstrip("/")
         threading.Thread(target=self._listen, args=(self.request("GET", "/api/events"),), daemon=True).start()
 
     def _listen(self, stream: http.client.HTTPResponse) -> None:

@@ -44,7 +44,7 @@ def test_undo_after_a_power_cut(studio, page, tmp_path):
 def test_two_tabs_see_each_other(studio, page, tmp_path):
     with studio(embeddings(tmp_path / "points.npz", 60)) as running:
         one = page(running.address)
-        two = page(running.address.partition("?")[0], context=one.context)
+        two = page(one.page.url, context=one.context)
         one.item(0).click()
         one.label_as("ash")
         two.wait_for_counts(lambda counts: counts.get("ash") == 1)

@@ -44,7 +44,8 @@ class Client:
 
     def request(self, method, path, body=None, headers=(), timeout=20):
         connection = http.client.HTTPConnection("127.0.0.1", self.access.port, timeout=timeout)
-        connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+        place = "" if path.startswith("/?token=") else self.access.place
+        connection.putrequest(method, place + path, skip_host=True, skip_accept_encoding=True)
         given = {"Host": self.host, "Cookie": self.cookie}
         if body is not None:
             body = body if isinstance(body, bytes) else json.dumps(body).encode()

@@ -58,11 +58,12 @@ def test_a_rebound_page_is_refused_with_origin_and_cookie(client):
 
 def test_missing_and_repeated_hosts_are_refused(client):
     cookie = f"Cookie: {client.cookie}\n"
-    assert raw(client, f"GET /api/project HTTP/1.0\n{cookie}\n") == 403
-    assert raw(client, f"GET /api/project HTTP/1.1\n{cookie}\n") == 400
+    path = f"{client.access.place}/api/project"
+    assert raw(client, f"GET {path} HTTP/1.0\n{cookie}\n") == 403
+    assert raw(client, f"GET {path} HTTP/1.1\n{cookie}\n") == 400
     twice = f"Host: {client.host}\nHost: evil.example\n"
-    assert raw(client, f"GET /api/project HTTP/1.0\n{twice}{cookie}\n") in (400, 403)
-    assert raw(client, f"GET http://evil.example/api/project HTTP/1.1\nHost: {client.host}\n{cookie}\n") == 404
+    assert raw(client, f"GET {path} HTTP/1.0\n{twice}{cookie}\n") in (400, 403)
+    assert raw(client, f"GET http://evil.example{path} HTTP/1.1\nHost: {client.host}\n{cookie}\n") == 403
 
 
 def test_the_forwarded_host_says_nothing(client):
@@ -92,10 +93,10 @@ def test_the_cookie_is_found_among_others(client):
 
 def test_the_token_is_swapped_for_a_strict_cookie_and_leaves_the_address(client):
     answer = client.get(f"/?token={client.access.token}", Cookie=None)
-    assert (answer.status, answer.headers["Location"]) == (303, "/")
+    assert (answer.status, answer.headers["Location"]) == (303, f"{client.access.place}/")
     cookie = answer.headers["Set-Cookie"]
     assert cookie.startswith(f"marginshot_studio_{client.access.port}=")
-    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
+    assert {"HttpOnly", "SameSite=Strict", f"Path={client.access.place}"} <= set(cookie.split("; "))
     assert client.access.token not in cookie
     assert client.get("/", Cookie=cookie.partition(";")[0]).status == 200
 
@@ -105,8 +106,13 @@ def test_a_wrong_token_opens_nothing(client):
         answer = client.get(f"/?token={token}".replace("é", "%C3%A9"), Cookie=None)
         assert (answer.status, answer.headers["Set-Cookie"]) == (403, None)
     assert client.get(f"/api/project?token={client.access.token}", Cookie=None).status == 403
-    # A page that is open already is not closed by an old address.
-    assert client.get("/?token=old").status == 303
+
+
+def test_other_servers_of_this_machine_never_see_the_cookie(client):
+    """Browsers send cookies to all ports: ours goes below a path alone that others cannot know."""
+    for path in ("/", "/api/project", f"/{'0' * 32}/api/project", client.access.place):
+        assert raw(client, f"GET {path} HTTP/1.1\nHost: {client.host}\nCookie: {client.cookie}\n\n") == 403
+    assert client.access.place not in repr(client.access)
 
 
 def test_the_address_a_browser_is_started_with_opens_once(client):
@@ -209,4 +215,5 @@ def test_sockets_of_pages_are_closed(client):
         apart.submit(asyncio.run, Gate(None, client.access)(scope, None, send)).result()
     assert sent == [{"type": "websocket.close", "code": 1008}]
     upgrade = f"Connection: Upgrade\nUpgrade: websocket\nSec-WebSocket-Version: 13\nSec-WebSocket-Key: {'A' * 22}==\n"
-    assert raw(client, f"GET /api/events HTTP/1.1\nHost: {client.host}\n{upgrade}\n") == 403
+    path = f"{client.access.place}/api/events"
+    assert raw(client, f"GET {path} HTTP/1.1\nHost: {client.host}\n{upgrade}\n") == 403

@@ -3,7 +3,8 @@
 The server holds private pictures and can write files, and any page in the user's browser can send requests to it.
 
 - Every request must name one of our hosts. This stops DNS rebinding: a rebound page sends its own host name.
-- Every request must bring our cookie. Only the address printed in the terminal gives it.
+- Every request must bring our cookie. Only the address printed in the terminal gives it, and browsers send it only
+  below a secret path: cookies are shared by all ports of a machine.
 - A request that changes something must have our own Origin and a custom header. Browsers ask the server before another
   page may send that header, and the server never agrees.
 """
@@ -43,7 +44,7 @@ _HEADERS = {
 
 _STRANGER = """<!doctype html><html lang="en"><meta charset="utf-8"><title>marginshot studio</title>
 <p>This page opens with the address that <code>marginshot studio</code> printed in the terminal.</p>
-<p>If you have just opened that address: <a href="/">go on</a>.</p></html>"""
+<p>If you have just opened that address: <a href="">go on</a>.</p></html>"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +57,17 @@ class Access:
         Address that the server listens on; ``0.0.0.0`` and ``::`` stand for all addresses of the machine.
     port : int
         Port that the server listens on.
+    token : str
+        Opens the page.
+    place : str
+        Path below which everything is. Browsers send a cookie to every server of this machine, whatever its port, but
+        only to paths below the cookie's own: no other server learns it without knowing this one.
     """
 
     host: str
     port: int
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    place: str = field(default_factory=lambda: f"/{secrets.token_hex(16)}", repr=False)
     _secret: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     _passes: set[str] = field(default_factory=set, repr=False)
 
@@ -94,7 +101,7 @@ class Access:
     @property
     def set_cookie(self) -> str:
         """Value of the ``Set-Cookie`` header."""
-        return f"{self.cookie}={self._secret}; Path=/; HttpOnly; SameSite=Strict"
+        return f"{self.cookie}={self._secret}; Path={self.place}; HttpOnly; SameSite=Strict"
 
     def knows_host(self, host: str) -> bool:
         """Whether a ``Host`` header names this server.
@@ -156,19 +163,28 @@ class Gate:
         hosts = _values(scope, b"host")
         if len(hosts) != 1 or not self.access.knows_host(hosts[0]):
             return _refused("This server answers under its own address only; open the one printed in the terminal.")
-        known = self.access.takes_cookies(_values(scope, b"cookie"))
-        at_page = scope["path"] == "/" and scope["method"] in _READING
-        tokens = parse_qs(scope["query_string"].decode("latin-1")).get("token", []) if at_page else []
-        if tokens and (known or self.access.takes_token(tokens[0])):
-            return RedirectResponse("/", status_code=303, headers={"set-cookie": self.access.set_cookie})
-        if not known:
-            return HTMLResponse(_STRANGER, status_code=403) if at_page else _refused("Open the printed address first.")
+        at_door = scope["path"] == "/" and scope["method"] in _READING
+        tokens = parse_qs(scope["query_string"].decode("latin-1")).get("token", []) if at_door else []
+        if tokens and self.access.takes_token(tokens[0]):
+            cookie = {"set-cookie": self.access.set_cookie}
+            return RedirectResponse(f"{self.access.place}/", status_code=303, headers=cookie)
+        inside = _below(scope["path"], self.access.place)
+        if not inside or not self.access.takes_cookies(_values(scope, b"cookie")):
+            asks_for_page = (at_door or inside == "/") and scope["method"] in _READING
+            return HTMLResponse(_STRANGER, 403) if asks_for_page else _refused("Open the printed address first.")
         if scope["method"] not in _READING:
             if _values(scope, b"origin") != [f"http://{hosts[0]}"]:
                 return _refused("Only the studio's own page may change anything (Origin).")
             if _values(scope, OWN_HEADER) != ["1"]:
                 return _refused("Only the studio's own page may change anything (X-Marginshot).")
+        scope["path"] = inside
         return None
+
+
+def _below(path: str, place: str) -> str:
+    """The path below ``place``, empty where it is not; what it is compared with is a secret."""
+    begin, rest = path[: len(place)], path[len(place) :]
+    return rest if _equal(place, begin) and rest.startswith("/") else ""
 
 
 def _refused(reason: str) -> Response:

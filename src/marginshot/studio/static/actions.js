@@ -11,7 +11,7 @@ const past = []; // selections before acts, so that undo gives them back
 
 async function send(action, body, shown, note) {
   try {
-    const { version, words } = await post("/api/act", { action, ...body });
+    const { version, words } = await post("api/act", { action, ...body });
     if (shown) shown.version = version;
     state.newest = Math.max(state.newest, version);
     fetchProject();

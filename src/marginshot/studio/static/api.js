@@ -24,7 +24,7 @@ export async function post(path, body) {
 
 /** {version, n, code, confidence, flags}: two bytes, one byte and one byte an item. */
 export async function answers() {
-  const buffer = await (await request("/api/answers")).arrayBuffer();
+  const buffer = await (await request("api/answers")).arrayBuffer();
   const [version, n] = new Uint32Array(buffer, 0, 2);
   return {
     version,
@@ -37,7 +37,7 @@ export async function answers() {
 
 /** Float32Array x0 y0 x1 y1 …, or null while the server is still computing it. */
 export async function map() {
-  const response = await request("/api/map");
+  const response = await request("api/map");
   return response.status === 202 ? null : new Float32Array(await response.arrayBuffer());
 }
 
@@ -54,7 +54,7 @@ export function listen({ opened, lost, ...handlers }) {
     source?.close();
     source = null;
     if (document.hidden) return;
-    source = new EventSource("/api/events");
+    source = new EventSource("api/events");
     source.onopen = opened;
     source.onerror = () => {
       lost();

@@ -72,7 +72,7 @@ export function acceptAll() {
       version = state.version;
       const asked = level.value;
       try {
-        const { n_items, wrong } = await get(`/api/accept?at_least=${asked / 100}`);
+        const { n_items, wrong } = await get(`api/accept?at_least=${asked / 100}`);
         if (asked !== level.value) return;
         const about = wrong < 0.5 && n_items ? "less than one of them" : `about ${count(Math.round(wrong))} of them`;
         words.textContent = `Accept all at ${asked} % and above: ${items(n_items)}, ${about} wrong.`;

@@ -58,7 +58,7 @@ export function takeAway() {
       outcome.replaceChildren(el("p", { class: "muted" }, dry ? "Looking …" : "Writing …"));
       const wish = { what: what.value, path: path.value, transfer: transfer.value, dry_run: dry, force: force.checked };
       try {
-        outcome.replaceChildren(...result(await post("/api/export", wish), dry));
+        outcome.replaceChildren(...result(await post("api/export", wish), dry));
       } catch (error) {
         outcome.replaceChildren(el("p", { class: "problem" }, error.message));
       }

@@ -50,7 +50,7 @@ const part = (title, rows, className) =>
 
 function face(row) {
   if (state.flags[row] & UNREADABLE) return el("p", { class: "problem" }, shown.problem || "This item cannot be read.");
-  if (state.project.kind === "picture") return el("img", { class: "large", src: `/api/picture/${row}?v=${state.project.run}`, alt: shown.name });
+  if (state.project.kind === "picture") return el("img", { class: "large", src: `api/picture/${row}?v=${state.project.run}`, alt: shown.name });
   return shown.text ? el("p", { class: "whole", dir: "auto" }, shown.text) : null;
 }
 
@@ -78,7 +78,7 @@ function draw() {
 async function load() {
   const row = state.cursor;
   if (row < 0) return draw();
-  const details = await get(`/api/item/${row}`).catch(() => null);
+  const details = await get(`api/item/${row}`).catch(() => null);
   if (row !== state.cursor || !details) return;
   shown = details;
   if (state.project.kind !== "picture") want(shown.nearest.map(([near]) => near));

@@ -50,7 +50,7 @@ export function verdict(row) {
 }
 
 /** Address of an item's small picture; the run's mark lets the browser keep it. */
-export const thumb = (row) => `/api/thumb/${row}?v=${state.project.run}`;
+export const thumb = (row) => `api/thumb/${row}?v=${state.project.run}`;
 
 export function stateWords(row) {
   const flags = state.flags[row];

@@ -133,7 +133,7 @@ function coalesced(work) {
 export const fetchAnswers = coalesced(async () => receive(await api.answers()));
 
 export const fetchProject = coalesced(async () => {
-  state.project = await api.get("/api/project");
+  state.project = await api.get("api/project");
   state.newest = Math.max(state.newest, state.project.version);
   state.classes = new Map(state.project.classes.map((group, index) => [group.id, { ...group, index }]));
   tell("project");
@@ -148,7 +148,7 @@ const fetchItems = settled(async () => {
   for (let start = 0; start < rows.length; start += 400) {
     const part = rows.slice(start, start + 400);
     try {
-      const found = await api.get(`/api/items?rows=${part.join(",")}`);
+      const found = await api.get(`api/items?rows=${part.join(",")}`);
       found.forEach((item, i) => state.items.set(part[i], item));
     } catch (error) {
       say(error.message, { error: true });

@@ -9,7 +9,7 @@ import { on, say, state, tell } from "./store.js";
 const list = (title, rows) => joined([{ title, rows: Int32Array.from(rows) }]);
 
 async function worklist(target = 0.95) {
-  const { rows, reached, expected } = await get(`/api/worklist?target=${target}`);
+  const { rows, reached, expected } = await get(`api/worklist?target=${target}`);
   return { ...list(`To be ${Math.round(100 * target)} % right, check these`, rows), target, reached, expected };
 }
 
@@ -19,7 +19,7 @@ function audit() {
 }
 
 async function none() {
-  const groups = await get("/api/groups");
+  const groups = await get("api/groups");
   return { ...noneOfThese(groups), groups };
 }
 
@@ -27,7 +27,7 @@ async function none() {
 const VIEWS = {
   classes: { title: "By class", build: everything, live: true },
   doubt: { title: "By doubt", build: doubtful, live: true },
-  next: { title: "Next", build: async () => list("Label these next", await get("/api/next?n=40")) },
+  next: { title: "Next", build: async () => list("Label these next", await get("api/next?n=40")) },
   worklist: { title: "Worklist", build: worklist },
   audit: { title: "Audit", build: audit },
   changed: { title: "Changed", build: () => grouped(state.changed) },
@@ -36,7 +36,7 @@ const VIEWS = {
   class: { title: "One class", build: oneClass, live: true },
   search: {
     title: "Search",
-    build: async (query) => list(`Found: ${query}`, await get(`/api/search?q=${encodeURIComponent(query)}`)),
+    build: async (query) => list(`Found: ${query}`, await get(`api/search?q=${encodeURIComponent(query)}`)),
   },
   selected: { title: "Selected", build: (rows) => grouped(rows) },
 };
