@@ -99,7 +99,7 @@ def test_the_version_is_stated_in_one_place():
     assert project["tool"]["hatch"]["version"]["path"] == "src/marginshot/__init__.py"
     stated = [
         file.name
-        for file in [*ROOT.glob("*.toml"), *ROOT.glob("*.cff"), *SOURCES.rglob("*.py")]
+        for file in [*ROOT.glob("*.toml"), *SOURCES.rglob("*.py")]
         if marginshot.__version__ in file.read_text(encoding="utf-8")
     ]
     assert stated == ["__init__.py"]

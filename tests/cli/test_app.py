@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+import marginshot
 from marginshot.cli.app import app, main
 
 COMMANDS = sorted(command.name for command in app.registered_commands)
@@ -33,7 +34,7 @@ def test_every_command_shows_an_example(cli, name):
 
 
 def test_version(cli):
-    assert cli("--version").out == "marginshot 0.2.0.dev0\n"
+    assert cli("--version").out == f"marginshot {marginshot.__version__}\n"
 
 
 def test_debug_shows_the_traceback():

@@ -1,6 +1,7 @@
 """The source archive and the wheel: their contents, their metadata, and an installation into an empty environment."""
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -35,6 +36,17 @@ def _package_files():
         for path in PACKAGE.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
+
+
+def test_every_page_names_the_version_and_its_date():
+    version = marginshot.__version__.removesuffix(".dev0")
+    citation, readme, changelog = ((ROOT / name).read_text() for name in ("CITATION.cff", "README.md", "CHANGELOG.md"))
+    assert f"version = {{{version}}}" in readme
+    if version == marginshot.__version__:  # a release, not work towards one
+        date = re.search(rf"^## {re.escape(version)} - (\d{{4}}-\d\d-\d\d)$", changelog, re.MULTILINE)[1]
+        assert f"\nversion: {version}\ndate-released: {date}\n" in citation
+    else:
+        assert "\n## Unreleased" in changelog
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(built):

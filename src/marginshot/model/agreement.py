@@ -1,15 +1,14 @@
-"""How many answers are right where no label can tell: examples drawn again, from the answers.
+"""Expected accuracy with one label a class, from examples that are drawn again from the answers.
 
-A class with several labels can lose one and look for it; a class with one cannot. But had the answers of a class been
-its examples, each of its rows could have been the one. So every class gets another example, drawn from the rows that
-are labelled or answered with it, and every row the class of the example nearest to it. The share of rows whose answer
-is confirmed is the agreement. It is high where classes are far apart in the rows as the encoder made them, whatever
-neighbours, mixture and planes have gathered around the one example since. Over encoders, ways and regimes
+A class with several labels can be checked by leaving one out; a class with one label cannot. Instead every class gets
+another example, drawn from the rows that are labelled or answered with it, and every row gets the class of its nearest
+example. The share of rows whose answer is confirmed is the agreement. It uses the encoder's rows, without neighbours,
+mixture and planes, and is high where classes are far apart. Over encoders, ways and regimes
 
     logit accuracy = 1.7 logit agreement + 0.43 log(rows a class / 16) − 0.25
 
 and scores are multiplied by one number a task, such that their mean largest probability is that accuracy. No answer
-changes. The more classes have several labels, the less is multiplied: those labels say how sharp scores may be
+changes. The factor approaches 1 as more classes have several labels, which set the sharpness themselves
 (`marginshot.model.temperature`).
 
 Arrays of a batch have a leading axis of tasks, written (...); those of one task have none.
@@ -25,7 +24,7 @@ Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 N_DRAWS = 6  # of an example for each class
-_GOLDEN = (5**0.5 - 1) / 2  # classes begin to draw at places of their own
+_GOLDEN = (5**0.5 - 1) / 2  # spreads the places at which the classes begin to draw
 # Chosen at one shot, 2 to 50 ways, 4 to 30 queries a class, balanced and divided by a Dirichlet distribution, on
 # validation features of EfficientNet-lite0, small ResNet, CUB and CLINC150 (MiniLM and TF-IDF), digits and Omniglot's
 # pixels. Without any one of these seven they are 1.64 to 1.76, 0.36 to 0.46 and −0.30 to −0.18, and the expected
