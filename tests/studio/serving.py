@@ -36,6 +36,7 @@ class Client:
 
     access: Access
     cookie: str = ""
+    place: str = ""
     streams: list = field(default_factory=list)
 
     @property
@@ -44,7 +45,7 @@ class Client:
 
     def request(self, method, path, body=None, headers=(), timeout=20):
         connection = http.client.HTTPConnection("127.0.0.1", self.access.port, timeout=timeout)
-        place = "" if path.startswith("/?token=") else self.access.place
+        place = "" if path.startswith("/?token=") else self.place
         connection.putrequest(method, place + path, skip_host=True, skip_accept_encoding=True)
         given = {"Host": self.host, "Cookie": self.cookie}
         if body is not None:
@@ -74,6 +75,7 @@ class Client:
     def sign_in(self):
         answer = self.get(f"/?token={self.access.token}")
         self.cookie = answer.headers["Set-Cookie"].partition(";")[0]
+        self.place = answer.headers["Location"].rstrip("/")
         return self
 
     def act(self, action, **fields):

@@ -11,11 +11,11 @@ from marginshot.studio import views
 
 
 def decode(content):
-    version, n_items = struct.unpack_from("<II", content)
-    codes = np.frombuffer(content, "<u2", n_items, 8)
-    confidence = np.frombuffer(content, "u1", n_items, 8 + 2 * n_items)
-    flags = np.frombuffer(content, "u1", n_items, 8 + 3 * n_items)
-    assert len(content) == 8 + 4 * n_items
+    version, _, n_items = struct.unpack_from("<III", content)
+    codes = np.frombuffer(content, "<u2", n_items, 12)
+    confidence = np.frombuffer(content, "u1", n_items, 12 + 2 * n_items)
+    flags = np.frombuffer(content, "u1", n_items, 12 + 3 * n_items)
+    assert len(content) == 12 + 4 * n_items
     return version, codes, confidence, flags
 
 
@@ -138,7 +138,7 @@ def test_an_act_on_what_was_not_seen_is_refused(labelled):
     labelled.act("label", rows=[5], name="yew")
     for body in (
         {"action": "undo", "version": seen["version"]},
-        {"action": "confirm", "rows": [4], "answers_version": seen["answers_version"] - 1},
+        {"action": "confirm", "rows": [4], "answers_number": seen["answers_number"] - 1},
         {"action": "label", "rows": [4], "class_id": 99},
     ):
         answer = labelled.post("/api/act", body)

@@ -82,6 +82,18 @@ def test_moved_pictures_are_still_shown(client, tmp_path):
     assert client.get("/api/thumb/5").status == 200
 
 
+def test_pictures_moved_before_a_conflict_are_still_shown(client, photos, tmp_path):
+    client.act("label", rows=[0], name="red")
+    client.act("label", rows=[1], name="blue")
+    (tmp_path / "out" / "red").mkdir(parents=True)
+    (tmp_path / "out" / "red" / "00.png").write_bytes(b"somebody else's")
+    answer = client.post("/api/export", {"what": "folders", "path": str(tmp_path / "out"), "transfer": "move"})
+    assert answer.status == 409
+    assert (photos / "00.png").exists()
+    assert not (photos / "01.png").exists()
+    assert [client.get(f"/api/thumb/{row}").status for row in (0, 1)] == [200, 200]
+
+
 def test_thumbnails_are_kept_by_content(photos, tmp_path, monkeypatch):
     made = []
     monkeypatch.setattr(Thumbnails, "_encoded", lambda self, path, side: made.append(path.name) or b"webp")

@@ -65,6 +65,7 @@ def command(
     Example: marginshot studio photos/ --export folders --out labelled/ --copy
     """
     from marginshot.labelling import Session
+    from marginshot.labelling.classes import read_classes
     from marginshot.labelling.store import Store, default_folder
     from marginshot.studio.api import Studio
     from marginshot.studio.exports import Wish
@@ -75,7 +76,7 @@ def command(
         "label": column,
         "encoder": encoder,
         "examples": examples or (),
-        "classes": [name.strip() for name in classes.split(",") if name.strip()],
+        "classes": read_classes(classes),
         "cache": cache or True,
         "device": device,
     }
@@ -114,7 +115,9 @@ def _serve(studio: Studio, listener: socket, host: str, *, browser: bool) -> Non
 def _write(session: Session, wish: Wish, store: Store) -> None:
     from marginshot.studio.exports import export
 
-    done, _ = export(session, wish, store)
+    exported = export(session, wish, store)
+    exported.check_complete()
+    done = exported.report
     for start, end in done["plan"] if wish.dry_run else ():
         emit(f"{start} -> {end}")
     for file in done["files"]:

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 _MOST_AUDITED = 10_000
 
 
-def act(session: Session, body: Body, answers_version: int | None) -> dict[str, Any]:
+def act(session: Session, body: Body, answers_number: int | None) -> dict[str, Any]:
     """Do the act that ``body`` asks for; returns the new version and the act in words.
 
-    A page may send the ``version`` of the state, or the ``answers_version``, that its user looked at. `Conflict` is
+    A page may send the ``version`` of the state, or the ``answers_number``, that its user looked at. `Conflict` is
     raised where another page or process has changed it since. Otherwise an undo or an acceptance could concern
     something that its user has not seen.
     """
@@ -24,7 +24,7 @@ def act(session: Session, body: Body, answers_version: int | None) -> dict[str, 
     if name not in _ACTS:
         raise ValueError(f"There is no action {name!r}; there are {', '.join(_ACTS)}.")
     before = session.refresh()  # reads acts of other processes too
-    for field, now in (("version", before.version), ("answers_version", answers_version)):
+    for field, now in (("version", before.version), ("answers_number", answers_number)):
         if field in body and body.integer(field) != now:
             raise Conflict("Something else has changed in the meantime. Look again, then repeat it.")
     rows = _ACTS[name](session, body)

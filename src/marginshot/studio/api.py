@@ -177,7 +177,7 @@ class Studio:
 
     def _once(self, name: str, option: float | None, compute: Callable[[], Any]) -> Response:
         """A result that depends on the state of the session and an option, computed once for all pages."""
-        now = self.session.state.version, int(self.session.ready.sum()), option
+        now = self.session.latest, self.session.state.version, int(self.session.ready.sum()), option
         with self._asking[name]:
             if name not in self._found or self._found[name][0] != now:
                 self._found[name] = now, compute()
@@ -210,9 +210,10 @@ class Studio:
         return Json(done | {"command": wish.command(self.source)})
 
     def _export(self, wish: Wish) -> dict[str, Any]:
-        report, moved = export(self.session, wish, self.store)
-        self._moved |= moved
-        return report
+        exported = export(self.session, wish, self.store)
+        self._moved |= exported.moved  # also where some pictures were left behind
+        exported.check_complete()
+        return exported.report
 
     @staticmethod
     def _alone(lock: threading.Lock, work: Any) -> Any:
@@ -220,8 +221,8 @@ class Studio:
             return work()
 
     def _seen(self) -> int | None:
-        """Version of the answers that pages have been sent."""
-        return None if self.worker.answered is None else self.worker.answered.answers.version
+        """Number of the answers that pages know."""
+        return None if self.worker.answered is None else self.worker.answered.number
 
     def _row(self, request: Request) -> int:
         return path_row(request, self.session.n_items)

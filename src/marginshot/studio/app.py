@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from marginshot.labelling.errors import Option, OutputExistsError, RefusedError
@@ -25,6 +25,7 @@ def create_app(studio: Studio, access: Access) -> Gate:
     """The application; the gate is outermost, so that errors get its headers too."""
     handlers = {
         HTTPException: lambda _, error: _sentence(error.status_code, error.detail, error.headers),
+        ClientDisconnect: lambda _, error: _sentence(400, "The request ended before it was complete."),
         Conflict: lambda _, error: _sentence(409, str(error)),
         OutputExistsError: lambda _, error: _sentence(409, error.spell(_ON_PAGE)),
         RefusedError: lambda _, error: _sentence(400, error.spell(_ON_PAGE)),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 from marginshot.labelling.outputs import Outputs
 from marginshot.labelling.requests import Action
 from marginshot.labelling.store import Store
+from marginshot.labelling.transfers import Placed
 from marginshot.studio.inputs import Body
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Wish:
         typed = body.text("path")
         if "\0" in typed:
             raise ValueError("path holds a character that no file name can have.")
-        path = Path(typed).expanduser()
+        path = _expanded(typed)
         return cls(what, path, cast(Action, transfer), dry_run=body.flag("dry_run"), force=body.flag("force"))
 
     def outputs(self, pictures: bool) -> Outputs:
@@ -77,22 +78,41 @@ class Wish:
         return shlex.join(["marginshot", "studio", *source, "--export", self.what, "--out", str(self.path), *how])
 
 
-def export(session: Session, wish: Wish, store: Store) -> tuple[dict[str, Any], dict[Path, Path]]:
-    """Write an export, or with ``dry_run`` only check and plan it.
+@dataclass(frozen=True)
+class Exported:
+    """What an export wrote, or would write.
 
-    Returns the report for the page, and the new path of every picture that was moved.
+    Parameters
+    ----------
+    report : dict
+        The files and the plan, as JSON types for the page.
+    moved : dict of Path to Path
+        The new path of every picture that was moved.
+    placed : Placed, optional
+        Pictures in their class folders.
     """
+
+    report: dict[str, Any]
+    moved: dict[Path, Path]
+    placed: Placed | None
+
+    def check_complete(self) -> None:
+        """Raise OSError where pictures were left behind."""
+        if self.placed is not None:
+            self.placed.check_complete()
+
+
+def export(session: Session, wish: Wish, store: Store) -> Exported:
+    """Write an export, or with ``dry_run`` only check and plan it."""
     labelling = session.labelling()
     outputs = wish.outputs(session.kind == "picture")
     plan = list(outputs.plan(labelling).values())
     if wish.dry_run:
         outputs.check(labelling.request, store, force=wish.force)
         outputs.check_classes(labelling.classes)
-        words = "Nothing was written."
+        placed, words = None, "Nothing was written."
     else:
-        written = outputs.write(labelling, store, force=wish.force)
-        if written.placed is not None:
-            written.placed.check_complete()
+        placed = outputs.write(labelling, store, force=wish.force).placed
         words = f"Written to {wish.path.absolute()}."
     report = {
         "files": [str(file) for file in outputs.files],
@@ -100,5 +120,14 @@ def export(session: Session, wish: Wish, store: Store) -> tuple[dict[str, Any], 
         "plan": [[str(step.source), str(step.target)] for step in plan[:_MOST_PLANNED]],
         "words": words,
     }
-    is_moved = wish.what == FOLDERS and wish.transfer == "move" and not wish.dry_run
-    return report, {step.source: step.target for step in plan} if is_moved else {}
+    left = set() if placed is None else {*placed.conflicts, *placed.vanished}
+    is_moved = placed is not None and placed.action == "move"
+    return Exported(report, {step.source: step.target for step in plan if step not in left} if is_moved else {}, placed)
+
+
+def _expanded(typed: str) -> Path:
+    """The path, ``~`` being the home of its user."""
+    try:
+        return Path(typed).expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"There is no home folder for {typed!r}; write the whole path.") from error

@@ -40,6 +40,7 @@ def project(session: Session, answered: Answered | None, run: str) -> dict[str, 
         "n_items": session.n_items,
         "version": state.version,
         "answers_version": None if answered is None else answered.answers.version,
+        "answers_number": None if answered is None else answered.number,
         "encoding": encoding_of(session),
         "classes": _classes(session, answered),
         "can_undo": state.can_undo,
@@ -144,7 +145,8 @@ def answers(session: Session, answered: Answered | None) -> bytes:
     problems = session.problems
     if problems:
         flags[[printable(name) in problems for name in session.items]] |= UNREADABLE
-    header = struct.pack("<II", 0 if answered is None else answered.answers.version, session.n_items)
+    version, number = (0, 0) if answered is None else (answered.answers.version, answered.number)
+    header = struct.pack("<III", version, number, session.n_items)
     shown = np.where(codes == UNKNOWN, UNANSWERED, codes).astype("<u2").tobytes()
     return header + shown + np.round(confidence * 255).astype("u1").tobytes() + flags.astype("u1").tobytes()
 

@@ -40,11 +40,14 @@ class Answered:
         Expected accuracy with its interval: value, low, high.
     changed : ndarray of int64 of shape (n_changed,)
         Rows whose label differs from the answers announced before.
+    number : int
+        Counts the answers announced: a complete fit gives others of the same version.
     """
 
     answers: SessionAnswers
     expected: tuple[float, float, float] | None
     changed: NDArray[np.int64]
+    number: int
 
     def news(self) -> News:
         """The event that announces these answers."""
@@ -144,7 +147,8 @@ class Worker:
             expected = (found.value, found.low, found.high)
         before = np.full(self.session.n_items, -1) if self.answered is None else self.answered.answers.codes
         changed = np.flatnonzero(answers.codes != before)
-        self.answered = Answered(answers, expected, changed)
+        number = 1 if self.answered is None else self.answered.number + 1
+        self.answered = Answered(answers, expected, changed, number)
         self._problem = None
         self.newsroom.publish(*self.answered.news())
 

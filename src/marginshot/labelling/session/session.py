@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -11,6 +11,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from marginshot.labelling.classes import as_classes
 from marginshot.labelling.collection import UNKNOWN, Collection
 from marginshot.labelling.embed import Progress as OnProgress
 from marginshot.labelling.embed import printable, silent
@@ -95,7 +96,7 @@ class Session(Journal):
         label: str | None = None,
         encoder: str | None = None,
         examples: PathLike | Sequence[PathLike] = (),
-        classes: Sequence[str] = (),
+        classes: Iterable[str] | Mapping[str, str | Sequence[str]] = (),
         folder: PathLike | None = None,
         cache: bool | PathLike = True,
         device: str = "auto",
@@ -115,8 +116,8 @@ class Session(Journal):
         examples : path or sequence of paths, optional
             As in `marginshot.labelling.label_images`. Examples and labels in the source are the first thing said in a
             new session; one that is opened again has its own.
-        classes : sequence of str, optional
-            Names of classes that may have no example yet.
+        classes : sequence of str, or mapping, optional
+            Names of classes that may have no example yet, or their descriptions by name.
         folder : path, optional
             Where sessions are kept; by default ``$MARGINSHOT_SESSIONS``, or the user's data folder.
         cache : bool or path, default=True
@@ -159,14 +160,15 @@ class Session(Journal):
         session._encode(background=False)
         return session
 
-    def _begin(self, classes: Sequence[str]) -> None:
+    def _begin(self, classes: Iterable[str] | Mapping[str, str | Sequence[str]]) -> None:
         """Say what the source and the caller know already, unless it was said before."""
         found = self._by_class({row: name for row, name in enumerate(self._collection.labels) if name})
         if found and not self._state.version:
             self._say(acts.label(found, "examples"))
-        new = [name for name in classes if self._state.find_class(name.strip()) is None]
+        named = as_classes(classes)
+        new = {name: texts for name, texts in named.items() if self._state.find_class(name.strip()) is None}
         if new:
-            self._say(acts.add_classes(dict.fromkeys(new, ())))
+            self._say(acts.add_classes(new))
 
     def _encode(self, background: bool) -> None:
         if background:

@@ -208,7 +208,7 @@ class Solver:
         )
         name, identity = ("", "") if self._encoder is None else (self._encoder.name, self._encoder.identity)
         classifier, rejection = copy(solved.fitted[0]), solved.fitted[1]
-        classifier.classes_ = np.array(found.classes, dtype=object)  # fitted to ids, which outlive a change of names
+        classifier.classes_ = np.array(found.classes)  # fitted to ids, which outlive a change of names
         model = LabelModel(classifier, rejection, readable.kind, name, identity)
         request = Request(source, {}, {"command": "session", "encoder": name})
         return Labelling(readable, X, answers, False, model, request, correction=solved.correction)

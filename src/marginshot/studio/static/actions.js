@@ -98,14 +98,14 @@ export function confirm() {
   const label = state.label[rows[0]];
   const entry = { rows, label: null, flag: CHECKED };
   if (rows.every((row) => state.label[row] === label)) act("label", { rows, class_id: label }, { entry });
-  else act("confirm", { rows, answers_version: state.version }, { entry });
+  else act("confirm", { rows, answers_number: state.number }, { entry });
   advance(rows);
 }
 
-/** Accept in bulk what was previewed with the answers of that version. */
-export function accept(level, version) {
+/** Accept in bulk what was previewed with the answers of that number. */
+export function accept(level, number) {
   past.push(null);
-  return act("accept", { at_least: level, answers_version: version });
+  return act("accept", { at_least: level, answers_number: number });
 }
 
 const seen = () => ({ version: state.newest });

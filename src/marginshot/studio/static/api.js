@@ -22,16 +22,17 @@ export async function post(path, body) {
   return (await request(path, { method: "POST", headers, body: JSON.stringify(body) })).json();
 }
 
-/** {version, n, code, confidence, flags}: two bytes, one byte and one byte an item. */
+/** {version, number, n, code, confidence, flags}: two bytes, one byte and one byte an item. */
 export async function answers() {
   const buffer = await (await request("api/answers")).arrayBuffer();
-  const [version, n] = new Uint32Array(buffer, 0, 2);
+  const [version, number, n] = new Uint32Array(buffer, 0, 3);
   return {
     version,
+    number,
     n,
-    code: new Uint16Array(buffer, 8, n),
-    confidence: new Uint8Array(buffer, 8 + 2 * n, n),
-    flags: new Uint8Array(buffer, 8 + 3 * n, n),
+    code: new Uint16Array(buffer, 12, n),
+    confidence: new Uint8Array(buffer, 12 + 2 * n, n),
+    flags: new Uint8Array(buffer, 12 + 3 * n, n),
   };
 }
 

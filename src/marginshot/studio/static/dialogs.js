@@ -67,9 +67,9 @@ export function acceptAll() {
     const level = el("input", { type: "range", min: 50, max: 99, value: 95, "aria-label": "At least, in percent" });
     const words = el("p", { class: "large-words", role: "status" }, "…");
     const go = el("button", { class: "main", disabled: true }, "Accept");
-    let version = state.version;
+    let number = state.number;
     const ask = async () => {
-      version = state.version;
+      number = state.number;
       const asked = level.value;
       try {
         const { n_items, wrong } = await get(`api/accept?at_least=${asked / 100}`);
@@ -89,7 +89,7 @@ export function acceptAll() {
     };
     ask();
     return [
-      form(() => accept(level.value / 100, version), close, words, level, go),
+      form(() => accept(level.value / 100, number), close, words, level, go),
       el("p", { class: "muted" }, "Accepted labels count as answers that nobody has looked at. One undo takes all of them back."),
     ];
   });

@@ -13,6 +13,7 @@ export const state = {
   classes: new Map(), // id -> {id, name, index, …} in order of creation
   n: 0,
   version: 0, // of the solve that the answers come from
+  number: 0, // of the answers; a complete fit gives others of the same version
   newest: 0, // version of the newest act that the page has heard of
   label: new Uint16Array(0), // class id, NONE or UNANSWERED
   confidence: new Uint8Array(0),
@@ -90,18 +91,18 @@ function changedRows(before, flagsBefore) {
 }
 
 function receive(answers) {
-  const { label: before, flags: flagsBefore, version: versionBefore, n: nBefore } = state;
+  const { label: before, flags: flagsBefore, number: numberBefore, n: nBefore } = state;
   const label = new Uint16Array(answers.code);
   answers.flags.forEach((flags, row) => {
     if (flags & SAID_NONE) label[row] = NONE;
   });
-  Object.assign(state, { n: answers.n, version: answers.version, label });
+  Object.assign(state, { n: answers.n, version: answers.version, number: answers.number, label });
   state.confidence = answers.confidence;
   state.flags = answers.flags;
   pending = pending.filter((entry) => entry.version === null || entry.version > answers.version);
   pending.forEach(overlay);
   countLabels();
-  if (nBefore === state.n && versionBefore !== state.version) {
+  if (nBefore === state.n && numberBefore !== state.number) {
     state.changed = changedRows(before, flagsBefore);
     if (state.status.words && !state.status.error) state.status.changed = state.changed.length;
     tell("status");
