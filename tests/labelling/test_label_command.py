@@ -208,7 +208,7 @@ def test_a_name_of_two_lines_is_one_line_of_a_dry_run(workplace, run, draw_pictu
             lambda place: [shutil.rmtree(place / "examples" / name) for name in ("red", "blue")],
             "at least two classes; there is only 'green'",
         ),
-        (lambda place: shutil.rmtree(place / "photos"), "There is no photos"),
+        (lambda place: shutil.rmtree(place / "photos"), "photos does not exist"),
         (
             lambda place: (place / "examples" / "red").rename(place / "examples" / " "),
             "The class folder ' ' in examples has no name but spaces; rename it",
@@ -453,7 +453,7 @@ def test_the_model_is_not_overwritten_by_its_answers(workplace, run):
 def test_examples_that_are_not_there(workplace, run, name):
     code, _, err = run("label", "photos", "--examples", name, "--out", "labelled")
     assert code == 2
-    assert f"There is no {name}. Give --examples a folder of class folders, or a table." in " ".join(err.split())
+    assert f"{name} does not exist. Give --examples a folder of class folders, or a table." in " ".join(err.split())
 
 
 TICKETS = [

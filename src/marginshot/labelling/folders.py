@@ -166,7 +166,7 @@ def _read_examples(sources: Sequence[Path], pictures: Path) -> list[Example]:
             examples += _from_class_folders(folders)
         elif not source.exists():
             raise MissingInputError(
-                "There is no {source}. Give {examples} a folder of class folders, or a table.",
+                "{source} does not exist. Give {examples} a folder of class folders, or a table.",
                 source=source,
                 examples=Option.EXAMPLES,
             )

@@ -77,7 +77,7 @@ def open_source(path: Path, label: str | None) -> Source:
             raise RefusedError(f"{path} is a folder of pictures and has no columns.", at_fault=Option.LABEL)
         return Source(path)
     if not path.exists():
-        raise MissingInputError(f"There is no {path}. Give a folder of pictures, a table or a file of embeddings.")
+        raise MissingInputError(f"{path} does not exist. Give a folder of pictures, a table or a file of embeddings.")
     npz = path.suffix.lower() == ".npz"
     table = read_npz(path, label) if npz else read_table(path)
     taken = [name for name in REVIEW_COLUMNS if name in table.columns]
