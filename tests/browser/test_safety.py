@@ -30,8 +30,8 @@ def test_undo_after_a_power_cut(studio, page, tmp_path):
         expect(tab.locator(".cell.accepted").first).to_be_visible()
         running.kill()
         expect(tab.get_by_role("alert")).to_contain_text("does not answer")
-        tab.faults.clear()  # the browser reports that the server is gone
         tab.close()
+        tab.faults.clear()  # the browser reported that the server is gone
     with studio(source) as running:
         tab = page(running.address)
         expect(tab.locator(".cell.accepted").first).to_be_visible()
