@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from marginshot.model.platt import platt_probabilities
     from marginshot.model.transforms import CentreAndNormalise
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 __all__ = [
     "PRESETS",
