@@ -23,7 +23,8 @@ for digit in range(6):
         labels[row] = f"digit {digit}"
 
 # %%
-# More rejection finds more of the foreign items, and costs more of the others.
+# More rejection finds more of the foreign items, and costs more of the others. Draw examples at random: with the
+# first five rows of each of four digits instead, ``lose=0.02`` lost 9 % and ``lose=0.1`` lost 23 %.
 
 for lose in (0.02, 0.05, 0.1):
     result = label_embeddings(X, labels, reject=True, lose=lose)
