@@ -4,21 +4,32 @@ import threading
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 from marginshot._lib.threads import giving_way, n_threads, one_blas_thread
 from marginshot.data.rows import ArrayRows
 from marginshot.model.neighbour_search import compare_all
 
 
+def threads_of_blas():
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
 def test_overlapping_limits_leave_the_number_of_threads_as_it_was():
-    before = n_threads()
-    first, second = one_blas_thread(), one_blas_thread()
-    first.__enter__()
-    second.__enter__()
-    assert n_threads() == 1
-    first.__exit__(None, None, None)
-    second.__exit__(None, None, None)
-    assert n_threads() == before
+    before, limited, done = threads_of_blas(), threading.Event(), threading.Event()
+
+    def hold():
+        with one_blas_thread():
+            limited.set()
+            done.wait(10)
+
+    holding = threading.Thread(target=hold)
+    with one_blas_thread():
+        holding.start()
+        assert limited.wait(10)
+    done.set()
+    holding.join()
+    assert threads_of_blas() == before
 
 
 def test_the_limit_of_another_thread_is_not_ours():

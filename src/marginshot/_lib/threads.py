@@ -38,7 +38,7 @@ def map_in_threads(work: Callable[[Item], Result], items: Iterable[Item], n_jobs
 def one_blas_thread() -> Iterator[None]:
     """Limit BLAS to one thread while our threads work on tasks or blocks; this also fixes the order of its sums.
 
-    The limit holds for the whole process. Threads whose uses overlap lift it together, after the last of them.
+    The limit holds for the whole process. Where uses of several threads overlap, the first sets it and lifts it.
     """
     token = _has_one.set(True)
     _limit.enter()
@@ -75,24 +75,32 @@ def give_way() -> None:
 
 
 class _Limit:
-    """BLAS's limit of one thread, shared by all who need it at the same time."""
+    """BLAS's limit of one thread, set and lifted by one thread at a time.
+
+    threadpoolctl lets only the thread that set a limit of OpenBLAS change it, so whoever set it lifts it, even where
+    another thread still works under it.
+    """
 
     def __init__(self) -> None:
         self.n_before = 0  # threads that BLAS had before the limit; 0 while there is none
-        self._lock, self._n_users = threading.Lock(), 0
+        self._lock = threading.Lock()
         self._limiter: Any = None
+        self._setter, self._depth = 0, 0  # the thread that set the limit, and how many of its uses are open
 
     def enter(self) -> None:
         with self._lock:
-            if not self._n_users:
-                self.n_before = _blas_threads()
+            if not self._depth:
+                self.n_before, self._setter = _blas_threads(), threading.get_ident()
                 self._limiter = _controller().limit(limits=1, user_api="blas")
-            self._n_users += 1
+            if self._setter == threading.get_ident():
+                self._depth += 1
 
     def leave(self) -> None:
         with self._lock:
-            self._n_users -= 1
-            if not self._n_users:
+            if not self._depth or self._setter != threading.get_ident():
+                return
+            self._depth -= 1
+            if not self._depth:
                 self._limiter.restore_original_limits()
                 self.n_before = 0
 

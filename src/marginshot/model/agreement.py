@@ -78,11 +78,17 @@ def agreement(gram: NDArray[np.floating], answers: Labels, n_classes: int) -> Ar
     n_rows = gram.shape[-1]
     counts = count_members(answers, n_classes)
     first = counts.cumsum(axis=-1) - counts
-    by_class = np.argsort(answers, axis=-1, kind="stable")
+    # Members by how much more they are like their own class than like the next, and classes by the same of all theirs:
+    # what is drawn does not depend on the order of rows or classes.
+    own = answers[..., None] == np.arange(n_classes)
+    likeness = gram @ own.astype(gram.dtype) / np.maximum(counts, 1)[..., None, :]
+    lead = np.where(own, likeness, 0.0).sum(axis=-1) - np.where(own, -np.inf, likeness).max(axis=-1)
+    by_class = np.lexsort((lead, answers), axis=-1)
+    ranks = np.where(own, lead[..., None], 0.0).sum(axis=-2).argsort(axis=-1).argsort(axis=-1)
     lengths = np.diagonal(gram, axis1=-2, axis2=-1)
     confirmed = np.zeros(answers.shape[:-1])
     for draw in range(N_DRAWS):
-        places = ((draw + 0.5) / N_DRAWS + _GOLDEN * np.arange(n_classes)) % 1.0
+        places = ((draw + 0.5) / N_DRAWS + _GOLDEN * ranks) % 1.0
         examples = np.take_along_axis(by_class, first + (places * counts).astype(np.int64), axis=-1)
         nearness = 2.0 * np.take_along_axis(gram, examples[..., None], axis=-2)
         nearness -= np.take_along_axis(lengths, examples, axis=-1)[..., None]
