@@ -173,22 +173,33 @@ def pillow_silenced() -> Iterator[None]:
     Pillow's limit is turned off too: it refuses ordinary scans and does not bound memory; `_check_size` does. Filters
     and limit belong to the process, not to a thread: the first thread that reads sets them, the last restores them.
     """
-    with _readers_lock:
-        if not _readers:
-            _settings_of_pillow.enter_context(_own_settings())
-        _readers.append(None)
+    _settings_of_pillow.enter()
     try:
         yield
     finally:
-        with _readers_lock:
-            _readers.pop()
-            if not _readers:
-                _settings_of_pillow.close()
+        _settings_of_pillow.leave()
 
 
-_readers: list[None] = []  # one entry for each `pillow_silenced` that has begun and not ended
-_readers_lock = threading.Lock()
-_settings_of_pillow = ExitStack()
+class _SharedSettings:
+    """Settings of Pillow, shared by all threads that read at the same time."""
+
+    def __init__(self) -> None:
+        self._lock, self._n_readers, self._stack = threading.Lock(), 0, ExitStack()
+
+    def enter(self) -> None:
+        with self._lock:
+            if not self._n_readers:
+                self._stack.enter_context(_own_settings())
+            self._n_readers += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._n_readers -= 1
+            if not self._n_readers:
+                self._stack.close()
+
+
+_settings_of_pillow = _SharedSettings()
 
 
 @contextmanager
