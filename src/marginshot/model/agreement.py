@@ -43,7 +43,7 @@ def share_of_single(labels: Labels, n_classes: int) -> Array:
     >>> share_of_single(np.array([0, 1, 1, 2]), 4)
     np.float64(0.5)
     """
-    return np.asarray(count_members(labels, n_classes) == 1).mean(axis=-1)
+    return np.asarray(_members(labels, n_classes).sum(axis=-2) == 1).mean(axis=-1)
 
 
 def sharpening(gram: NDArray[np.floating], labels: Labels, scores: Array) -> Array:
@@ -76,11 +76,11 @@ def agreement(gram: NDArray[np.floating], answers: Labels, n_classes: int) -> Ar
     array(1.)
     """
     n_rows = gram.shape[-1]
-    counts = count_members(answers, n_classes)
+    own = _members(answers, n_classes)
+    counts = own.sum(axis=-2)
     first = counts.cumsum(axis=-1) - counts
     # Members by how much more they are like their own class than like the next, and classes by the same of all theirs:
     # what is drawn does not depend on the order of rows or classes.
-    own = answers[..., None] == np.arange(n_classes)
     likeness = gram @ own.astype(gram.dtype) / np.maximum(counts, 1)[..., None, :]
     lead = np.where(own, likeness, 0.0).sum(axis=-1) - np.where(own, -np.inf, likeness).max(axis=-1)
     by_class = np.lexsort((lead, answers), axis=-1)
@@ -131,6 +131,6 @@ def match_confidence(scores: Array, accuracy: Array) -> Array:
     return np.asarray(np.exp(value))
 
 
-def count_members(labels: Labels, n_classes: int) -> Labels:
-    """Rows (..., N) of each class among ``labels`` (..., n)."""
-    return np.asarray((labels[..., None, :] == np.arange(n_classes)[:, None]).sum(axis=-1))
+def _members(labels: Labels, n_classes: int) -> NDArray[np.bool_]:
+    """Whether each row belongs to each class, (..., n, N), by the ``labels`` (..., n)."""
+    return np.asarray(labels[..., None] == np.arange(n_classes))
