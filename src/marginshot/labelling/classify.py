@@ -113,9 +113,16 @@ class Answers:
     @cached_property
     def runner_up(self) -> NDArray[np.int64]:
         """Index of the most probable class of each row besides `best`, (n_rows,)."""
-        others = self.probabilities.copy()
-        np.put_along_axis(others, self.best[:, None], -1.0, axis=1)
-        return others.argmax(axis=1)
+        return second_best(self.probabilities, self.best)
+
+
+def second_best(probabilities: NDArray[np.floating], best: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Index of the most probable class of each row besides ``best``, (n_rows,); -1 there excludes none.
+
+    ``probabilities`` has shape (n_rows, n_classes), with at least two classes.
+    """
+    first, second = np.argsort(-probabilities, axis=1, kind="stable")[:, :2].T
+    return np.where(first == best, second, first)
 
 
 def label_rows(

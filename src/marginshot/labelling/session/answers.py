@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from marginshot.labelling.classify import second_best
 from marginshot.labelling.collection import NONE, UNKNOWN
 from marginshot.labelling.session.state import State
 
@@ -62,7 +63,8 @@ class SessionAnswers:
         """Name of the second most probable class of each item, "" where there is none."""
         if len(self.classes) < 2:
             return [""] * len(self.codes)
-        second = np.argsort(-self.probabilities, axis=1, kind="stable")[:, 1]
+        place = np.where(np.isin(self.codes, self.class_ids), np.searchsorted(self.class_ids, self.codes), -1)
+        second = second_best(self.probabilities, place)
         return self._named(np.where(self.codes >= 0, self.class_ids[second], UNKNOWN))
 
     def _named(self, codes: NDArray[np.int32]) -> list[str]:

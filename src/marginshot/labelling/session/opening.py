@@ -67,10 +67,9 @@ def item_keys(collection: Collection) -> tuple[str, ...]:
     keys = []
     for name in names:
         numbers[name] += 1
-        key = name if numbers[name] == 1 else f"{name} #{numbers[name]}"
-        while numbers[name] > 1 and key in taken:
+        key = name
+        while numbers[name] > 1 and (key := f"{name} #{numbers[name]}") in taken:
             numbers[name] += 1
-            key = f"{name} #{numbers[name]}"
         taken.add(key)
         keys.append(key)
     return tuple(keys)
