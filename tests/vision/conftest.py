@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -24,3 +25,13 @@ def small_splits() -> Callable[[str, int], dict[str, tuple[str, ...]]]:
         return {split: names[:n_classes] for split, names in published_classes(dataset).items()}
 
     return first
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """30 classes of 5 pictures: 24 base and 6 validation classes, 15 steps of 8 pictures an epoch."""
+    from picture_layouts import write_class_folders
+
+    root = tmp_path_factory.mktemp("folder")
+    write_class_folders(root, tuple(f"class{k:02d}" for k in range(30)), per_class=5, side=20)
+    return root

@@ -7,7 +7,6 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs the extra vision")
 
-from picture_layouts import write_class_folders  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 from test_extraction import publish  # noqa: E402
 
@@ -26,16 +25,9 @@ def small_settings(**changes):
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory):
-    root = tmp_path_factory.mktemp("pictures")
-    write_class_folders(root, tuple(f"class{k:02d}" for k in range(30)), per_class=5, side=20)
-    return root
-
-
-@pytest.fixture(scope="module")
-def first_run(pictures, tmp_path_factory):
+def first_run(folder, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "first"
-    train(small_settings(epochs=2), CPU, pictures, out)
+    train(small_settings(epochs=2), CPU, folder, out)
     return out
 
 
@@ -71,26 +63,26 @@ def test_a_published_checkpoint_is_a_start(tmp_path):
     assert all(torch.equal(network[f"backbone.{name}"], value) for name, value in expected.items())
 
 
-def test_the_start_is_recorded_and_helps(pictures, first_run, tmp_path):
+def test_the_start_is_recorded_and_helps(folder, first_run, tmp_path):
     settings = small_settings(image_size=20, learning_rate=0.01)
     losses = []
     for name, start in (("afresh", None), ("started", first_run)):
-        train(settings, CPU, pictures, tmp_path / name, start_from=start)
+        train(settings, CPU, folder, tmp_path / name, start_from=start)
         losses.append(float((tmp_path / name / "epochs.csv").read_text().splitlines()[1].split(",")[1]))
     assert losses[1] < losses[0]
     recorded = json.loads((tmp_path / "started" / "config.json").read_text())["settings"]["start_from"]
     assert recorded == hashlib.sha256((first_run / "best.safetensors").read_bytes()).hexdigest()
     with pytest.raises(RunError, match=r"holds another run: start_from was '.+' and is now ''\. Choose another"):
-        train(settings, CPU, pictures, tmp_path / "started")
+        train(settings, CPU, folder, tmp_path / "started")
 
 
-def test_a_start_that_does_not_fit_is_refused(pictures, first_run, tmp_path):
+def test_a_start_that_does_not_fit_is_refused(folder, first_run, tmp_path):
     out = tmp_path / "out"
     with pytest.raises(RunError, match=r"holds the weights of conv4, and small-resnet cannot start from them"):
-        train(small_settings(backbone="small-resnet"), CPU, pictures, out, start_from=first_run)
+        train(small_settings(backbone="small-resnet"), CPU, folder, out, start_from=first_run)
     publish(tmp_path / "model.pth.tar", "conv4", "conv4", "fc")
     with pytest.raises(CheckpointError, match=r"model\.pth\.tar is not our small-resnet: it has no"):
-        train(small_settings(backbone="small-resnet"), CPU, pictures, out, start_from=tmp_path / "model.pth.tar")
+        train(small_settings(backbone="small-resnet"), CPU, folder, out, start_from=tmp_path / "model.pth.tar")
     with pytest.raises(RunError, match=r"There are no weights to start from in .*nowhere; give a run's folder"):
         starting_from(small_settings(), tmp_path / "nowhere")
     broken = tmp_path / "broken"
@@ -98,5 +90,5 @@ def test_a_start_that_does_not_fit_is_refused(pictures, first_run, tmp_path):
     (broken / "config.json").write_bytes((first_run / "config.json").read_bytes())
     save_file({"backbone.other": torch.zeros(2)}, broken / "best.safetensors")
     with pytest.raises(RunError, match=r"best\.safetensors does not fit the backbone of its run; train the run again"):
-        train(small_settings(), CPU, pictures, out, start_from=broken)
+        train(small_settings(), CPU, folder, out, start_from=broken)
     assert not out.exists(), "nothing was begun"

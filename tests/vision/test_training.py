@@ -54,14 +54,6 @@ def small_settings(**changes):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """30 classes of 5 pictures: 24 base and 6 validation classes, 15 steps of 8 pictures an epoch."""
-    root = tmp_path_factory.mktemp("folder")
-    write_class_folders(root, tuple(f"class{k:02d}" for k in range(30)), per_class=5, side=20)
-    return root
-
-
-@pytest.fixture(scope="module")
 def finished_run(folder, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "run"
     train(small_settings(), CPU, folder, out)
