@@ -13,7 +13,8 @@ from scipy.sparse import csr_array
 
 from marginshot.labelling import label_embeddings, label_texts, load_model, rejection
 from marginshot.labelling.embedding_map import embedding_map
-from marginshot.labelling.exports import Export, export_paths, write_export
+from marginshot.labelling.exports import export_paths, write_export
+from marginshot.labelling.formats import Tool
 from marginshot.labelling.rejection import fit_rejection
 from marginshot.labelling.sketch import EmbeddingView
 from marginshot.labelling.suggestions import suggest_rows
@@ -255,8 +256,8 @@ def test_exports_of_texts(encoded, tmp_path):
     result = label_texts(
         ["late train", "train is late", "sweet cake", "cake <is> sweet"], ["travel", "", "food & co", ""]
     )
-    for form in (Export.LABEL_STUDIO, Export.BULK):
-        write_export(result, form, export_paths(form, tmp_path))
+    for tool in (Tool.LABEL_STUDIO, Tool.BULK):
+        write_export(result, tool, export_paths(tool, tmp_path))
     tasks = json.loads((tmp_path / "label-studio.json").read_text(encoding="utf-8"))
     assert tasks[3]["data"] == {"text": "cake <is> sweet"}
     prediction = tasks[3]["predictions"][0]

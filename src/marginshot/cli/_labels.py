@@ -237,12 +237,13 @@ def _emit_classes(labelling: Labelling, show: Show) -> None:
 
 
 def _report_files(labelling: Labelling, outputs: Outputs) -> None:
-    from marginshot.labelling.exports import Export, how_to_open
+    from marginshot.labelling.exports import how_to_open
+    from marginshot.labelling.formats import Tool
 
     say(f"Labels: {outputs.table}")
     if outputs.gallery:
         say(f"Gallery: {outputs.beside('gallery.html')}")
     if outputs.suggestions:
         say(f"Label these next: {outputs.beside('suggestions.csv')}")
-    for form in map(Export, outputs.exports):
-        say(f"Open in {form}: {how_to_open(form, labelling, outputs.folder, outputs.prefix)}")
+    for tool in map(Tool, outputs.exports):
+        say(f"Open in {tool}: {how_to_open(tool, labelling, outputs.folder, outputs.prefix)}")

@@ -10,6 +10,7 @@ import typer
 
 from marginshot.cli import _labels
 from marginshot.cli._output import phases
+from marginshot.labelling.formats import Tool
 
 if TYPE_CHECKING:
     from marginshot.labelling.collection import Collection
@@ -23,14 +24,6 @@ class SummaryFormat(StrEnum):
 
     TABLE = "table"
     JSON = "json"
-
-
-class ExportFormat(StrEnum):
-    """A tool to export to."""
-
-    LABEL_STUDIO = "label-studio"
-    FIFTYONE = "fiftyone"
-    BULK = "bulk"
 
 
 #: Options that the next run into the same place recalls.
@@ -53,7 +46,7 @@ Copy = Annotated[bool, typer.Option("--copy", help="Copy pictures into class fol
 Move = Annotated[bool, typer.Option("--move", help="Move pictures into class folders in the output.")]
 Link = Annotated[bool, typer.Option("--link", help="Link pictures into class folders in the output.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the classes and what would be done; write nothing.")]
-Exports = Annotated[list[ExportFormat] | None, typer.Option("--export", help="Also write for this tool; repeatable.")]
+Exports = Annotated[list[Tool] | None, typer.Option("--export", help="Also write for this tool; repeatable.")]
 Gallery = Annotated[bool, typer.Option("--gallery/--no-gallery", help="A page to look through the labels.")]
 CacheFolder = Annotated[Path | None, typer.Option("--cache", help="Folder of the cache (default: the user's).")]
 UseCache = Annotated[bool, typer.Option("--use-cache/--no-cache", help="Keep embeddings for the next run.")]

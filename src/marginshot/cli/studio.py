@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 
 from marginshot.cli import _labels, label
 from marginshot.cli._output import emit, phases, say
+from marginshot.labelling.formats import SessionExport
 
 if TYPE_CHECKING:
     from socket import socket
@@ -18,17 +18,6 @@ if TYPE_CHECKING:
     from marginshot.labelling.store import Store
     from marginshot.studio.api import Studio
     from marginshot.studio.exports import Wish
-
-
-class Export(StrEnum):
-    """Formats that a session can be exported to."""
-
-    TABLE = "table"
-    FOLDERS = "folders"
-    MODEL = "model"
-    LABEL_STUDIO = "label-studio"
-    FIFTYONE = "fiftyone"
-    BULK = "bulk"
 
 
 def command(
@@ -44,7 +33,7 @@ def command(
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
     port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="Port (default: 8737 or later).")] = None,
     host: Annotated[str, typer.Option("--host", help="Address to listen on; not this machine's only.")] = "127.0.0.1",
-    export: Annotated[Export | None, typer.Option("--export", help="Open no page; write this to --out.")] = None,
+    export: Annotated[SessionExport | None, typer.Option("--export", help="Open no page; write this to --out.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="File or folder for --export.")] = None,
     copy: label.Copy = False,
     move: label.Move = False,
@@ -91,7 +80,7 @@ def command(
         return
     transfer = _labels.chosen_action(copy=copy, move=move, link=link) or "copy"
     with phases("items") as on_progress, Session.open(source, **options, on_progress=on_progress) as session:
-        _write(session, Wish(export.value, out, transfer, dry_run=dry_run, force=force), store)
+        _write(session, Wish(export, out, transfer, dry_run=dry_run, force=force), store)
 
 
 def _serve(studio: Studio, listener: socket, host: str, *, browser: bool) -> None:

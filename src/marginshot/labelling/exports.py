@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -12,38 +11,31 @@ from xml.sax.saxutils import quoteattr
 
 from marginshot._lib.files import atomic_path
 from marginshot.labelling.embedding_map import embedding_map
+from marginshot.labelling.formats import Tool
 from marginshot.labelling.labelling import Labelling
 from marginshot.labelling.tables import write_table
 
 
-class Export(StrEnum):
-    """A tool that reads what we write."""
-
-    LABEL_STUDIO = "label-studio"
-    FIFTYONE = "fiftyone"
-    BULK = "bulk"
-
-
-def export_paths(form: Export, out: Path, prefix: str = "") -> list[Path]:
+def export_paths(tool: Tool, out: Path, prefix: str = "") -> list[Path]:
     """The files an export writes into the folder ``out``."""
-    return [out / f"{prefix}{name}" for name in _FILES[form]]
+    return [out / f"{prefix}{name}" for name in _FILES[tool]]
 
 
-def write_export(labelling: Labelling, form: Export, paths: list[Path]) -> None:
+def write_export(labelling: Labelling, tool: Tool, paths: list[Path]) -> None:
     """Write one export to ``paths``, in the order of `export_paths`."""
-    _WRITERS[form](labelling, paths)
+    _WRITERS[tool](labelling, paths)
 
 
-def how_to_open(form: Export, labelling: Labelling, out: Path, prefix: str = "") -> str:
+def how_to_open(tool: Tool, labelling: Labelling, out: Path, prefix: str = "") -> str:
     """One line for the user who has the tool."""
-    first = export_paths(form, out, prefix)[0]
-    if form is Export.FIFTYONE:
+    first = export_paths(tool, out, prefix)[0]
+    if tool is Tool.FIFTYONE:
         # FiftyOne looks for a folder `data` unless told that there is a manifest.
         return (
             f"fiftyone.Dataset.from_dir({str(first.parent)!r}, "
             f'fiftyone.types.FiftyOneImageClassificationDataset, data_path="{first.name}")'
         )
-    if form is Export.BULK:
+    if tool is Tool.BULK:
         return f"bulk {'image' if labelling.collection.kind == 'picture' else 'text'} {first}"
     return f"import {first} into a project with the labelling configuration {first.with_suffix('.xml')}"
 
@@ -123,14 +115,14 @@ def _write_json(content: Any, path: Path) -> None:
         temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
 
 
-_FILES: dict[Export, tuple[str, ...]] = {
-    Export.LABEL_STUDIO: ("label-studio.json", "label-studio.xml"),
-    Export.FIFTYONE: ("fiftyone/data.json", "fiftyone/labels.json"),
-    Export.BULK: ("bulk.csv",),
+_FILES: dict[Tool, tuple[str, ...]] = {
+    Tool.LABEL_STUDIO: ("label-studio.json", "label-studio.xml"),
+    Tool.FIFTYONE: ("fiftyone/data.json", "fiftyone/labels.json"),
+    Tool.BULK: ("bulk.csv",),
 }
 
-_WRITERS: dict[Export, Callable[[Labelling, list[Path]], None]] = {
-    Export.LABEL_STUDIO: _write_label_studio,
-    Export.FIFTYONE: _write_fiftyone,
-    Export.BULK: _write_bulk,
+_WRITERS: dict[Tool, Callable[[Labelling, list[Path]], None]] = {
+    Tool.LABEL_STUDIO: _write_label_studio,
+    Tool.FIFTYONE: _write_fiftyone,
+    Tool.BULK: _write_bulk,
 }

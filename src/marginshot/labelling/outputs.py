@@ -16,8 +16,9 @@ from marginshot._lib.files import atomic_path, check_writable
 from marginshot._lib.names import is_plain
 from marginshot.labelling.embed import Progress, silent
 from marginshot.labelling.errors import Option, OutputExistsError, RefusedError
-from marginshot.labelling.exports import Export, export_paths, write_export
+from marginshot.labelling.exports import export_paths, write_export
 from marginshot.labelling.folders import check_apart
+from marginshot.labelling.formats import Tool
 from marginshot.labelling.labelling import Labelling
 from marginshot.labelling.records import load_record, moved_before, record_path, remember
 from marginshot.labelling.requests import Action, Job, Request
@@ -80,7 +81,7 @@ class Outputs:
     suggestions : bool, default=False
         Whether to write the suggestions.
     exports : sequence of str, default=()
-        Tools to export to: names of `Export`.
+        Tools to export to: names of `Tool`.
     model : Path, optional
         Where to save the model.
 
@@ -103,14 +104,14 @@ class Outputs:
     def __post_init__(self) -> None:
         if self.transfer is not None and self.transfer not in get_args(Action):
             raise ValueError(f"transfer must be one of {', '.join(get_args(Action))}; got {self.transfer!r}.")
-        for form in self.exports:
-            if form not in set(Export):
-                raise ValueError(f"exports must be among {', '.join(Export)}; got {form!r}.")
+        for tool in self.exports:
+            if tool not in set(Tool):
+                raise ValueError(f"exports must be among {', '.join(Tool)}; got {tool!r}.")
         if not self.pictures and self.transfer is not None:
             raise RefusedError(
                 "only pictures can go into class folders; this is a table.", at_fault=Option(self.transfer)
             )
-        if not self.pictures and Export.FIFTYONE in self.exports:
+        if not self.pictures and Tool.FIFTYONE in self.exports:
             raise RefusedError("FiftyOne holds pictures; choose label-studio or bulk.", at_fault=Option.EXPORTS)
 
     @property
@@ -138,8 +139,8 @@ class Outputs:
         wanted = [self.table] if self.labels else []
         wanted += [self.beside("gallery.html")] if self.gallery else []
         wanted += [self.beside("suggestions.csv")] if self.suggestions else []
-        for form in self.exports:
-            wanted += export_paths(Export(form), self.folder, self.prefix)
+        for tool in self.exports:
+            wanted += export_paths(Tool(tool), self.folder, self.prefix)
         return wanted + ([self.model] if self.model else [])
 
     @property
@@ -234,10 +235,10 @@ class Outputs:
         if self.suggestions:
             with _owned(store, self.beside("suggestions.csv")) as table:
                 write_table(labelling.suggestions(), table)
-        for form in map(Export, self.exports):
+        for tool in map(Tool, self.exports):
             with ExitStack() as stack:
-                paths = export_paths(form, self.folder, self.prefix)
-                write_export(labelling, form, [stack.enter_context(_owned(store, path)) for path in paths])
+                paths = export_paths(tool, self.folder, self.prefix)
+                write_export(labelling, tool, [stack.enter_context(_owned(store, path)) for path in paths])
         if self.model is not None:
             with _owned(store, self.model) as model:
                 labelling.model.save(model)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
+from marginshot.labelling.formats import SessionExport, Tool
 from marginshot.labelling.outputs import Outputs
 from marginshot.labelling.requests import Action
 from marginshot.labelling.store import Store
@@ -16,9 +17,6 @@ from marginshot.studio.inputs import Body
 
 if TYPE_CHECKING:
     from marginshot.labelling import Session
-
-TABLE, FOLDERS, MODEL = "table", "folders", "model"
-TOOLS = ("label-studio", "fiftyone", "bulk")
 
 _MOST_PLANNED = 20  # pictures whose source and target are listed
 
@@ -29,8 +27,7 @@ class Wish:
 
     Parameters
     ----------
-    what : str
-        ``table``, ``folders``, ``model`` or a tool.
+    what : SessionExport
     path : Path
         A file or a folder; a relative one starts where the studio was started.
     transfer : {"copy", "move", "link"}
@@ -39,7 +36,7 @@ class Wish:
         As in ``marginshot label``.
     """
 
-    what: str
+    what: SessionExport
     path: Path
     transfer: Action = "copy"
     dry_run: bool = False
@@ -48,9 +45,9 @@ class Wish:
     @classmethod
     def read(cls, body: Body) -> Wish:
         """Read and check the fields of a request."""
-        what, known = body.text("what"), (TABLE, FOLDERS, MODEL, *TOOLS)
-        if what not in known:
-            raise ValueError(f"what must be one of {', '.join(known)}; got {what!r}.")
+        what = body.text("what")
+        if what not in set(SessionExport):
+            raise ValueError(f"what must be one of {', '.join(SessionExport)}; got {what!r}.")
         transfer = body.text("transfer") if "transfer" in body else "copy"
         if transfer not in get_args(Action):
             raise ValueError(f"transfer must be one of {', '.join(get_args(Action))}; got {transfer!r}.")
@@ -58,23 +55,25 @@ class Wish:
         if "\0" in typed:
             raise ValueError("path holds a character that no file name can have.")
         path = _expanded(typed)
-        return cls(what, path, cast(Action, transfer), dry_run=body.flag("dry_run"), force=body.flag("force"))
+        return cls(
+            SessionExport(what), path, cast(Action, transfer), dry_run=body.flag("dry_run"), force=body.flag("force")
+        )
 
     def outputs(self, pictures: bool) -> Outputs:
         """The outputs to write."""
-        if self.what == MODEL:
+        if self.what is SessionExport.MODEL:
             return Outputs(path=self.path.parent, pictures=True, labels=False, gallery=False, model=self.path)
         return Outputs(
             path=self.path,
-            pictures=pictures and self.what != TABLE,
-            transfer=self.transfer if self.what == FOLDERS else None,
+            pictures=pictures and self.what is not SessionExport.TABLE,
+            transfer=self.transfer if self.what is SessionExport.FOLDERS else None,
             gallery=False,
-            exports=(self.what,) if self.what in TOOLS else (),
+            exports=(self.what.value,) if self.what.value in set(Tool) else (),
         )
 
     def command(self, source: Sequence[str]) -> str:
         """The shell command that repeats the export without the page; ``source`` are the studio's own arguments."""
-        how = [f"--{self.transfer}"] if self.what == FOLDERS else []
+        how = [f"--{self.transfer}"] if self.what is SessionExport.FOLDERS else []
         return shlex.join(["marginshot", "studio", *source, "--export", self.what, "--out", str(self.path), *how])
 
 
