@@ -46,6 +46,12 @@ def test_given_labels_stay_and_the_rest_is_found(blobs):
     assert result.counts() == {"ash": 25, "oak": 25, "yew": 25}
 
 
+def test_a_labelling_is_shown_in_a_line(blobs):
+    X, _, labels = blobs
+    assert repr(label_embeddings(X, labels)).startswith("Labelling(")
+    assert len(repr(label_embeddings(X, labels))) < 200
+
+
 def test_table_as_a_frame_and_as_html(blobs, tmp_path):
     X, _, labels = blobs
     result = label_embeddings(X, labels, items=["<b>&", *map(str, range(99))])

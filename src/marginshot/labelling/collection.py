@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -65,6 +65,25 @@ class Collection:
             self.listed[list(rows)],
             self.not_read,
         )
+
+
+def describe_labels(labels: Iterable[str], most: int = 5) -> str:
+    """The labels counted, in a line: the ``most`` frequent ones, the other classes together, items without a label.
+
+    Examples
+    --------
+    >>> describe_labels(["gull", "tern", "gull", ""])
+    '2 gull, 1 tern, 1 without a label'
+    """
+    counts = Counter(labels)
+    without = counts.pop("", 0)
+    shown = counts.most_common(most)
+    parts = [f"{count:,} {name}" for name, count in shown]
+    if rest := counts.total() - sum(count for _, count in shown):
+        parts.append(f"{rest:,} of {len(counts) - most:,} other classes")
+    if without:
+        parts.append(f"{without:,} without a label")
+    return ", ".join(parts) or "nothing"
 
 
 def check_classes(names: Iterable[str], where: str) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot.labelling.classify import Answers
-from marginshot.labelling.collection import Collection
+from marginshot.labelling.collection import Collection, describe_labels
 from marginshot.labelling.requests import Action, Request
 from marginshot.labelling.store import open_store
 from marginshot.labelling.tables import write_table
@@ -72,6 +72,9 @@ class Labelling:
     problems: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     correction: Correction | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({describe_labels(self.labels)})"
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -46,10 +46,19 @@ class Worklist:
         Ends where the target is reached.
     expected : ndarray of shape (n,)
         Share of all items expected to be right once ``rows[: i + 1]`` are checked.
+
+    Examples
+    --------
+    >>> Worklist(np.array([4, 1]), np.array([0.93, 0.951]))
+    Worklist(2 items to check, then 95.1% are expected to be right)
     """
 
     rows: Rows
     expected: Array
+
+    def __repr__(self) -> str:
+        reached = f", then {self.expected[-1]:.1%} are expected to be right" if len(self.rows) else ""
+        return f"{type(self).__name__}({len(self.rows):,} items to check{reached})"
 
 
 @dataclass(frozen=True, eq=False)

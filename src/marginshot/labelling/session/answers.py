@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot.labelling.classify import second_best
-from marginshot.labelling.collection import NONE, UNKNOWN
+from marginshot.labelling.collection import NONE, UNKNOWN, describe_labels
 from marginshot.labelling.session.state import State
 
 Array = NDArray[np.float64]
@@ -52,6 +52,9 @@ class SessionAnswers:
     foreign: NDArray[np.bool_]
     shares: Array
     changed: Rows
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({describe_labels(self.labels)})"
 
     @cached_property
     def labels(self) -> list[str]:

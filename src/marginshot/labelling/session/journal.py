@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.labelling.collection import UNKNOWN, Collection, Kind
+from marginshot.labelling.collection import NONE, UNKNOWN, Collection, Kind, describe_labels
 from marginshot.labelling.session import acts
 from marginshot.labelling.session.events import EventLog
 from marginshot.labelling.session.opening import KeyTable, item_keys
@@ -55,6 +55,11 @@ class Journal:
         self._state = State.empty(self.n_items)
         self._events: list[tuple[Event, Change]] = []
         self.refresh()
+
+    def __repr__(self) -> str:
+        names = {known.id: known.name for known in self.state.classes} | {NONE: "none of the classes"}
+        said = describe_labels(names[code] for code in self.state.given.tolist() if code != UNKNOWN)
+        return f"{type(self).__name__}({self.n_items:,} {self.kind}s; said: {said})"
 
     @property
     def state(self) -> State:

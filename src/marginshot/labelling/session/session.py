@@ -56,10 +56,10 @@ class Session(Journal):
     --------
     >>> from sklearn.datasets import load_iris
     >>> session = Session.from_embeddings(load_iris().data)
-    >>> session.label({"row 1": "setosa", 50: "versicolor"})
-    1
-    >>> session.label([100, 101], "virginica"), session.state.can_undo
-    (2, 'label 2 items "virginica"')
+    >>> session.label({"row 1": "setosa", 50: "versicolor"}), session.label([100, 101], "virginica")
+    (1, 2)
+    >>> session
+    Session(150 embeddings; said: 2 virginica, 1 setosa, 1 versicolor)
     >>> sorted(set(session.answers.labels))
     ['setosa', 'versicolor', 'virginica']
     """
