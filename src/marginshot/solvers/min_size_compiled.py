@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot._lib.jit import entry_point, leaf
-from marginshot.solvers.task_compiled import softmax_in_place
+from marginshot.solvers.task_compiled import rows_to_sum_one, set_support, softmax_in_place
 
 Batch = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -67,9 +67,7 @@ def min_size_rounds(
     scores = np.empty((n_rows, n_way))
     equal = n_query / n_way
     for t in range(n_tasks):
-        members[:] = 0.0
-        for i in range(n_support):
-            members[i, labels[t, i]] = 1.0
+        set_support(members, labels[t])
         _unit_means(gram[t], members, weights, scores)
         least = equal if balanced else min(equal, n_support / n_way)
         for _ in range(n_rounds):
@@ -99,15 +97,8 @@ def _raise_small_classes(plan: Matrix, least: float, n_iter: int) -> None:
     n_points, n_way = plan.shape
     masses = np.empty(n_way)
     for _ in range(n_iter):
-        masses[:] = 0.0
         raised = False
-        for i in range(n_points):
-            total = 0.0
-            for c in range(n_way):
-                total += plan[i, c]
-            for c in range(n_way):
-                plan[i, c] /= total
-                masses[c] += plan[i, c]
+        rows_to_sum_one(plan, masses)
         for c in range(n_way):
             if masses[c] < least:
                 factor = least / max(masses[c], 1e-300)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot._lib.jit import entry_point, leaf
-from marginshot.solvers.task_compiled import softmax_in_place
+from marginshot.solvers.task_compiled import set_support, softmax_in_place
 
 Batch = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -51,9 +51,7 @@ def partition_updates(
     members = np.empty((gram.shape[1], n_way))
     pull = np.empty(n_way)
     for t in range(n_tasks):
-        members[:] = 0.0
-        for i in range(n_support):
-            members[i, labels[t, i]] = 1.0
+        set_support(members, labels[t])
         pull[:] = 0.0
         for _ in range(max_iter):
             change = _assign(gram[t], members, n_support, pull)

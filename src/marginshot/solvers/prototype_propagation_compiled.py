@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot._lib.jit import entry_point, leaf
+from marginshot.solvers.task_compiled import rows_to_sum_one, set_support
 from marginshot.solvers.transport_compiled import balanced_plan, move_centres, squared_distances_to_centres
 
 Batch = NDArray[np.float64]
@@ -73,9 +74,7 @@ def propagate_through_prototypes(
     costs = np.empty((n_query, n_way))
     potentials = np.empty(n_way)
     for t in range(n_tasks):
-        members[:] = 0.0
-        for i in range(n_support):
-            members[i, labels[t, i]] = 1.0
+        set_support(members, labels[t])
         counts = members.sum(axis=0)
         move_centres(members, centres, 1.0)
         _to_unit_length(gram[t], centres)
@@ -137,14 +136,7 @@ def _balance(plan: Matrix, max_iter: int, tol: float) -> None:
     share = n_points / n_way
     masses = np.empty(n_way)
     for _ in range(max_iter):
-        masses[:] = 0.0
-        for i in range(n_points):
-            total = 0.0
-            for c in range(n_way):
-                total += plan[i, c]
-            for c in range(n_way):
-                plan[i, c] /= total
-                masses[c] += plan[i, c]
+        rows_to_sum_one(plan, masses)
         if np.abs(masses - share).max() <= tol * share:
             break
         for c in range(n_way):

@@ -1,4 +1,4 @@
-"""Compiled leaf functions on one task: softmax, entropy, nearest neighbours."""
+"""Compiled leaf functions on one task: softmax, entropy, members of classes, nearest neighbours."""
 
 from __future__ import annotations
 
@@ -37,6 +37,27 @@ def negative_entropy(row: Vector) -> float:
         if p > 0.0:
             total += p * math.log(p)
     return total
+
+
+@leaf
+def set_support(members: Matrix, labels: Indices) -> None:
+    """Write whose class each row is, (M, N): 1 for the support, the first rows, by its ``labels`` (n,); else 0."""
+    members[:] = 0.0
+    for i in range(labels.size):
+        members[i, labels[i]] = 1.0
+
+
+@leaf
+def rows_to_sum_one(plan: Matrix, masses: Vector) -> None:
+    """Scale rows (m, N) to sum 1; writes the sums (N,) of the columns then."""
+    masses[:] = 0.0
+    for i in range(plan.shape[0]):
+        total = 0.0
+        for c in range(plan.shape[1]):
+            total += plan[i, c]
+        for c in range(plan.shape[1]):
+            plan[i, c] /= total
+            masses[c] += plan[i, c]
 
 
 @leaf

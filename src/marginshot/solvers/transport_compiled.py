@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot._lib.jit import entry_point, leaf
-from marginshot.solvers.task_compiled import softmax_in_place
+from marginshot.solvers.task_compiled import set_support, softmax_in_place
 
 Batch = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -60,9 +60,7 @@ def transport_to_centres(
     costs = np.empty((n_query, n_way))
     potentials = np.empty(n_way)
     for t in range(n_tasks):
-        members[:] = 0.0
-        for i in range(n_support):
-            members[i, labels[t, i]] = 1.0
+        set_support(members, labels[t])
         move_centres(members, centres, 1.0)
         potentials[:] = 0.0
         for _ in range(n_rounds):
