@@ -152,6 +152,24 @@ def test_a_bulk_act_says_how_many_of_ones_own_labels_it_replaces(studio, page, t
         tab.wait_for_counts(lambda counts: counts["None of these"] == 1)
 
 
+def test_undo_after_a_refused_act_selects_what_it_takes_back(studio, page, tmp_path):
+    with studio(embeddings(tmp_path / "points.npz", 100)) as running:
+        tab = page(running.address)
+        begin(tab)
+        tab.item(7).click()
+        tab.label_as("-1")  # refused
+        tab.says("stands for no label")
+        tab.faults.clear()  # the browser reported that the server refused
+        for row in (2, 1):
+            tab.press("Control+z")
+            expect(tab.item(row)).to_have_attribute("aria-selected", "true")
+            expect(tab.locator("#grid [aria-selected=true]")).to_have_count(1)
+        tab.press("Control+y")
+        tab.says("Redone")
+        tab.press("Control+z")
+        expect(tab.item(1)).to_have_attribute("aria-selected", "true")
+
+
 def test_an_audit_hides_the_answer_until_the_person_has_said_theirs(studio, page, tmp_path):
     with studio(embeddings(tmp_path / "points.npz", 200)) as running:
         tab = page(running.address)

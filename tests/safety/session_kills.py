@@ -25,8 +25,9 @@ import numpy as np
 
 from marginshot.labelling.session.events import EventLog
 from marginshot.labelling.session.opening import KeyTable, item_keys
+from marginshot.labelling.session.replay import apply
 from marginshot.labelling.session.session import Session
-from marginshot.labelling.session.state import State, apply
+from marginshot.labelling.session.state import State
 from marginshot.labelling.tables import embedding_rows
 
 X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)

@@ -75,12 +75,20 @@ def command(
             raise typer.BadParameter("--export says what is written, --out where; give both.")
         listener = listen(host, port)
         with Session.open(source, **options, background=True) as session:
+            _say_notes(session)
             words = _words(source, text=text, label=column, encoder=encoder)
             _serve(Studio(session, store, words), listener, host, browser=browser)
         return
     transfer = _labels.chosen_action(copy=copy, move=move, link=link) or "copy"
     with phases("items") as on_progress, Session.open(source, **options, on_progress=on_progress) as session:
+        _say_notes(session)
         _write(session, Wish(export, out, transfer, dry_run=dry_run, force=force), store)
+
+
+def _say_notes(session: Session) -> None:
+    """Say what changed in the source since it was last opened."""
+    for note in session.notes:
+        say(note)
 
 
 def _serve(studio: Studio, listener: socket, host: str, *, browser: bool) -> None:

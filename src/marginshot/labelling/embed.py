@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -85,11 +85,15 @@ def embed(
 
 @dataclass(frozen=True)
 class Batch:
-    """Some items of a collection: rows with an embedding in X (n, n_features), and what was wrong with others."""
+    """Some items of a collection: rows with an embedding in X (n, n_features), and what was wrong with others.
+
+    The first batch has the hash of every content that can be opened, by row.
+    """
 
     rows: list[int]
     X: NDArray[np.float32]
     problems: dict[str, str]
+    digests: dict[int, str] = field(default_factory=dict)
 
 
 def embed_batches(
@@ -115,7 +119,7 @@ def embed_batches(
         X = np.stack([vector for _, vector in rows]) if rows else np.empty((0, 0), dtype=np.float32)
         return Batch([row for row, _ in rows], X, problems)
 
-    yield placed(list(vectors), list(vectors.values()), problems)
+    yield replace(placed(list(vectors), list(vectors.values()), problems), digests=keys)
     missing = {key: rows[0] for key, rows in places.items() if key not in vectors and key not in reasons}
     done = 0
     with pillow_silenced():

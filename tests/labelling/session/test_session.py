@@ -19,13 +19,6 @@ from marginshot.labelling.session.opening import item_keys
 from marginshot.labelling.tables import embedding_rows, read_table, write_table
 
 
-@pytest.fixture(autouse=True)
-def own_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "sessions"
-    monkeypatch.setenv("MARGINSHOT_SESSIONS", str(folder))
-    return folder
-
-
 @pytest.fixture
 def clusters() -> tuple[np.ndarray, np.ndarray]:
     """90 rows in 3 clusters; the cluster of each."""
@@ -432,7 +425,7 @@ def test_a_newer_or_damaged_log_is_refused(tmp_path):
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(ValueError, match=r"newer marginshot \(format 99, this one reads 1\)"):
+    with pytest.raises(ValueError, match=r"newer marginshot \(format 99, this one reads 2\)"):
         Session.from_embeddings(np.eye(3), log=path)
     path.write_bytes(b"not a database at all" * 100)
     with pytest.raises(ValueError, match=r"cannot be read .* Move it away"):
@@ -538,7 +531,7 @@ def test_an_encoder_that_fails_behind_is_told(workplace, encoded, monkeypatch):
 def test_the_time_left_is_that_of_what_is_left(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    encoding = Encoding(embedding_rows(np.zeros((4, 2), dtype=np.float32), None, None), None, None, silent)
+    encoding = Encoding(embedding_rows(np.zeros((4, 2), dtype=np.float32), None, None), None, None, silent, dict)
     encoding._tell("encoding", 32, 128)  # the first batch is there when it is told
     assert encoding.progress.seconds_left is None
     now[0] += 10.0

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from marginshot.labelling.session import acts
 from marginshot.labelling.session.opening import KeyTable
-from marginshot.labelling.session.state import Event, State, apply
+from marginshot.labelling.session.replay import apply
+from marginshot.labelling.session.state import Event, State
 
 KEYS = tuple("abcdef")
 NAMES = ("ant", "bee", "cat", "δelta")
@@ -25,6 +26,8 @@ sayings = st.one_of(
     st.builds(acts.rename, names, st.sampled_from((*NAMES, "dog"))),
     st.builds(acts.merge, names, names),
     st.builds(acts.delete_class, names),
+    st.builds(lambda name, own: acts.label({name: own}, "examples"), names, keys),
+    st.builds(lambda old, new: lambda _: ("renamed", {"items": dict(zip(old, new, strict=False))}), keys, keys),
     st.just(acts.undo),
     st.just(acts.redo),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,15 +57,22 @@ class Encoding:
         The cache.
     on_progress : callable
         Called with a phase, the number of items done, and of all.
+    on_read : callable
+        Called once with the hash of every content that could be opened, by row.
     """
 
     def __init__(
-        self, collection: Collection, encoder: ItemEncoder | None, store: Store | None, on_progress: OnProgress
+        self,
+        collection: Collection,
+        encoder: ItemEncoder | None,
+        store: Store | None,
+        on_progress: OnProgress,
+        on_read: Callable[[Mapping[int, str]], None],
     ) -> None:
         self.problems: dict[str, str] = {}
         self.progress = Progress("reading", 0, len(collection))
         self._work = (collection, encoder, store)
-        self._on_progress = on_progress
+        self._on_progress, self._on_read = on_progress, on_read
         self._lock = threading.Lock()
         self._ready = np.zeros(len(collection), dtype=bool)
         self._X: NDArray[np.float32] | None = None
@@ -98,6 +106,8 @@ class Encoding:
             self._take(Batch(list(range(len(collection))), np.asarray(collection.contents, dtype=np.float32), {}))
         else:
             for batch in embed_batches(collection, encoder, store, self._tell, defaultdict(float)):
+                if batch.digests:
+                    self._on_read(batch.digests)
                 self._take(batch)
         self.progress = Progress()
 

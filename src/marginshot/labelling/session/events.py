@@ -18,14 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from marginshot._lib.files import PRIVATE, flush_folder
+from marginshot.labelling.contents import Content
 from marginshot.labelling.errors import RefusedError
 from marginshot.labelling.session.state import Event
 
-FORMAT = 1
+FORMAT = 2  # 1 had no contents
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS events (seq INTEGER PRIMARY KEY, time REAL NOT NULL, kind TEXT NOT NULL,
                                    payload TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS contents (key TEXT PRIMARY KEY, digest TEXT NOT NULL, stamp TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 _PATIENCE = 30  # seconds to wait for another process that is writing
@@ -92,7 +94,7 @@ class EventLog:
             _choose_journal(self._connection)
             # In WAL mode the default would leave the last events to the operating system's memory.
             self._connection.execute("PRAGMA synchronous = FULL")
-            with self._transaction():
+            with self.transaction():
                 for statement in _SCHEMA.split(";"):
                     self._connection.execute(statement)
                 self._connection.executemany("INSERT OR IGNORE INTO about VALUES (?, ?)", about.items())
@@ -113,7 +115,7 @@ class EventLog:
 
     def add(self, act: Callable[[], Act]) -> Event:
         """Add the event that ``act`` returns, which runs while no other process can add; on the disk on return."""
-        with self._lock, self._readable(), self._transaction():
+        with self._lock, self.transaction():
             kind, payload = act()
             text, now = json.dumps(payload), time.time()
             row = self._connection.execute(
@@ -122,6 +124,21 @@ class EventLog:
                 (now, kind, text),
             ).fetchone()
         return Event(row[0], now, kind, json.loads(text))
+
+    def contents(self) -> dict[str, Content]:
+        """What each picture held when it was last seen, by key."""
+        with self._lock, self._readable():
+            rows = self._connection.execute("SELECT key, digest, stamp FROM contents").fetchall()
+        return {json.loads(key): Content(digest, stamp) for key, digest, stamp in rows}
+
+    def keep_contents(self, contents: Mapping[str, Content | None]) -> None:
+        """Note what pictures hold, by key; None forgets one that is under another key now."""
+        # As JSON, for a key may hold what is not UTF-8.
+        kept = [(json.dumps(key), c.digest, c.stamp) for key, c in contents.items() if c is not None]
+        gone = [(json.dumps(key),) for key, content in contents.items() if content is None]
+        with self.transaction():
+            self._connection.executemany("DELETE FROM contents WHERE key = ?", gone)
+            self._connection.executemany("INSERT OR REPLACE INTO contents VALUES (?, ?, ?)", kept)
 
     def flush(self) -> None:
         """Bring all events from the write-ahead log into the file itself, for copying it."""
@@ -134,15 +151,20 @@ class EventLog:
             self._connection.close()
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._connection.execute("COMMIT")
-        except BaseException:
+    def transaction(self) -> Iterator[None]:
+        """All that is added in the body is added, or nothing; no other process adds meanwhile."""
+        with self._lock, self._readable():
             if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
+                yield
+                return
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
 
     @contextmanager
     def _readable(self) -> Iterator[None]:

@@ -14,11 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marginshot._lib.reading import reading
+from marginshot.labelling.classes import Classes
 from marginshot.labelling.collection import NONE, UNKNOWN, Collection, Kind, describe_labels
+from marginshot.labelling.contents import Files
+from marginshot.labelling.errors import RefusedError
 from marginshot.labelling.session import acts
 from marginshot.labelling.session.events import EventLog
 from marginshot.labelling.session.opening import KeyTable, item_keys
-from marginshot.labelling.session.state import Change, Event, State, apply
+from marginshot.labelling.session.reopening import find_news, words
+from marginshot.labelling.session.replay import apply, follow
+from marginshot.labelling.session.state import Change, Event, State
 
 #: Row numbers or names of items.
 Items = Sequence[int | str] | NDArray[np.integer]
@@ -54,6 +60,9 @@ class Journal:
         self._lock = threading.RLock()
         self._state = State.empty(self.n_items)
         self._events: list[tuple[Event, Change]] = []
+        self._files = Files({}, {})
+        #: Sentences on what changed in the source since it was last opened.
+        self.notes: list[str] = []
         self.refresh()
 
     def __repr__(self) -> str:
@@ -76,7 +85,10 @@ class Journal:
         """The state with what other processes have said since; every act asks for it."""
         with self._lock:
             for event in self._log.after(self._state.version):
-                self._take(event)
+                what = f"the log of a session: event {event.version} ({event.kind})"
+                advice = "Move it away to begin anew, or bring back a copy."
+                with reading(self._log.path or "The log", what, advice, RefusedError):
+                    self._take(event)
             return self._state
 
     def rows(self, items: Items) -> list[int]:
@@ -153,7 +165,71 @@ class Journal:
 
     def _take(self, event: Event) -> None:
         self._state, change = apply(self._state, event, self._keys.slots_of)
+        if change.moves is not None:
+            self._events = [(earlier, follow(old, change)) for earlier, old in self._events]
         self._events.append((event, change))
+
+    def _begin(self, labels: Sequence[str], classes: Classes, *, folders: bool) -> None:
+        """Hear what the source and the caller know and was not said before; nobody else writes meanwhile.
+
+        Parameters
+        ----------
+        labels : sequence of str
+            Label of each item in the source, empty where it has none.
+        classes : mapping of str to sequence of str
+            Classes that may have no example yet.
+        folders : bool
+            Whether the labels are the names of folders.
+        """
+        found = {key: name for key, name in zip(self._keys.keys, labels, strict=False) if name}
+        with self._lock, self._log.transaction():
+            is_new = not self.refresh().version
+            paths = zip(self._keys.keys, self.contents, strict=False) if self.kind == "picture" else ()
+            self._files = Files(dict(paths), self._log.contents())
+            self._follow(found)
+            there = {known.name for known in self._state.classes}
+            if folders and there:
+                # A folder that was there before and is not a class may stand for a date or a camera.
+                found = {key: name for key, name in found.items() if name in there or not self._files.knows(key)}
+            events = [event for event, _ in self._events]
+            news = find_news(self._state, events, found, self._keys.slots_of(list(found)))
+            if news.labels:
+                self._say(acts.label(news.labels, "examples"))
+            new = {name: texts for name, texts in classes.items() if self._state.find_class(name.strip()) is None}
+            if new:
+                self._say(acts.add_classes(new))
+        self._note("taken", [key for keys in news.labels.values() for key in keys if not is_new])
+        self._note("overruled", news.overruled)
+        self._note("missing", self.missing)
+
+    def _follow(self, found: Mapping[str, str]) -> None:
+        """Let what was said go with renamed pictures, and set the labels of replaced ones aside."""
+        state, keys = self._state, self._keys.keys
+        names = {known.id: known.name for known in state.classes}
+        given = np.flatnonzero(state.slot_given != UNKNOWN).tolist()
+        labelled = {keys[slot]: names.get(int(state.slot_given[slot]), "") for slot in given}
+        audited = {keys[slot] for audit in state.audits for slot in audit.slots.tolist()}
+        changes = self._files.changes({*labelled, *audited})
+        # A class folder says of whatever is in it what its class is.
+        replaced = [key for key in changes.replaced if key in labelled and found.get(key) != labelled[key]]
+        if replaced:
+            self._say(lambda _: ("replaced", {"items": replaced}))
+        if changes.renamed:
+            self._say(lambda _: ("renamed", {"items": changes.renamed}))
+        now = {*changes.replaced, *changes.renamed.values()}
+        self._log.keep_contents({**dict.fromkeys(changes.renamed), **{key: self._files.content(key) for key in now}})
+        self._note("renamed", [new for old, new in changes.renamed.items() if old in labelled])
+        self._note("replaced", replaced)
+
+    def _note_contents(self, digests: Mapping[int, str]) -> None:
+        """Keep the digests of pictures, by row, by which they are known when they are renamed or replaced."""
+        if self.kind == "picture":
+            self._log.keep_contents(self._files.seen({self._keys.keys[row]: own for row, own in digests.items()}))
+
+    def _note(self, what: str, keys: Sequence[str]) -> None:
+        """Put what happened to items into words."""
+        names = [key.partition(" ")[2] if self.kind == "text" else key for key in keys]
+        self.notes += words(what, names)
 
     def _row(self, item: Any) -> int:
         if isinstance(item, int | np.integer) and not isinstance(item, bool):

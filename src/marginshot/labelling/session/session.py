@@ -78,7 +78,7 @@ class Session(Journal):
         self.source = None if source is None else source.path
         self._collection, self._opened = collection, source
         store = None if encoder is None else open_store(cache)
-        self._encoding = Encoding(collection, encoder, store, on_progress)
+        self._encoding = Encoding(collection, encoder, store, on_progress, self._note_contents)
         self._solver = Solver(encoder, store, collection.listed)
         self._solving, self._mapping = threading.Lock(), threading.Lock()
         self._solved: Solved | None = None
@@ -115,7 +115,7 @@ class Session(Journal):
             As in `marginshot.labelling.label_images` and `label_texts`.
         examples : path or sequence of paths, optional
             As in `marginshot.labelling.label_images`. Examples and labels in the source are the first thing said in a
-            new session; one that is opened again has its own.
+            new session. Opened again, it takes those that are new, unless something else was said of the item here.
         classes : sequence of str, or mapping, optional
             Names of classes that may have no example yet, or their descriptions by name.
         folder : path, optional
@@ -136,7 +136,8 @@ class Session(Journal):
         try:
             made = make_encoder(collection.kind, encoder, device)
             session = cls(collection, log, made, source=opened, cache=cache, on_progress=on_progress)
-            session._begin(classes)
+            in_folders = opened.table is None and not examples
+            session._begin(collection.labels, as_classes(classes), folders=in_folders)
             session._encode(background)
         except BaseException:
             log.close()
@@ -159,16 +160,6 @@ class Session(Journal):
         session = cls(collection, EventLog(None if log is None else Path(log)))
         session._encode(background=False)
         return session
-
-    def _begin(self, classes: Iterable[str] | Mapping[str, str | Sequence[str]]) -> None:
-        """Say what the source and the caller know already, unless it was said before."""
-        found = self._by_class({row: name for row, name in enumerate(self._collection.labels) if name})
-        if found and not self._state.version:
-            self._say(acts.label(found, "examples"))
-        named = as_classes(classes)
-        new = {name: texts for name, texts in named.items() if self._state.find_class(name.strip()) is None}
-        if new:
-            self._say(acts.add_classes(new))
 
     def _encode(self, background: bool) -> None:
         if background:

@@ -7,11 +7,14 @@ import { isHidden, shownLabel } from "./labels.js";
 import { anticipate, CHECKED, fetchProject, NONE, SAID_NONE, say, state, tell, UNANSWERED, withdraw } from "./store.js";
 
 let queue = Promise.resolve(); // acts reach the server in the order in which they were done
-const past = []; // selections before acts, so that undo gives them back
+const past = []; // selections before the acts that hold, so that undo gives them back
+const undone = [];
 
-async function send(action, body, shown, note) {
+async function send(action, body, shown, note, before) {
   try {
     const { version, words } = await post("api/act", { action, ...body });
+    if (action === "undo") undone.push(past.pop());
+    else past.push(action === "redo" ? undone.pop() : before);
     if (shown) shown.version = version;
     state.newest = Math.max(state.newest, version);
     fetchProject();
@@ -25,9 +28,10 @@ async function send(action, body, shown, note) {
 }
 
 /** Send one act; resolves to whether the server took it. `late` adds what is known only once earlier acts are sent. */
-function act(action, body = {}, { entry = null, late = () => ({}), note = "" } = {}) {
+function act(action, body = {}, { entry, late = () => ({}), note = "", before = body.rows } = {}) {
+  before &&= { rows: before, cursor: state.cursor };
   const shown = entry && anticipate({ version: null, ...entry });
-  const sent = queue.then(() => send(action, { ...body, ...late() }, shown, note));
+  const sent = queue.then(() => send(action, { ...body, ...late() }, shown, note, before));
   queue = sent;
   return sent;
 }
@@ -51,7 +55,6 @@ function targets() {
 
 /** After an act the cursor moves to the next item: one key press an item. */
 function advance(rows) {
-  past.push({ rows, cursor: state.cursor });
   const { place, order } = state.view;
   const last = rows.reduce((most, row) => Math.max(most, place[row] ?? -1), -1);
   if (last >= 0 && last + 1 < order.length) moveTo(order[last + 1]);
@@ -103,16 +106,13 @@ export function confirm() {
 }
 
 /** Accept in bulk what was previewed with the answers of that number. */
-export function accept(level, number) {
-  past.push(null);
-  return act("accept", { at_least: level, answers_number: number });
-}
+export const accept = (level, number) => act("accept", { at_least: level, answers_number: number });
 
 const seen = () => ({ version: state.newest });
 
 export async function undo() {
-  const before = past.pop();
-  if ((await act("undo", {}, { late: seen })) && before) {
+  const before = (await act("undo", {}, { late: seen })) && undone.at(-1);
+  if (before) {
     select(before.rows, before.cursor);
     grid.reveal(before.cursor);
   }
@@ -121,21 +121,13 @@ export async function undo() {
 export const redo = () => act("redo", {}, { late: seen });
 
 /** Make a class of a proposed group. */
-export function acceptGroup(rows, name) {
-  past.push(null);
-  return act("label", { rows, name });
-}
+export const acceptGroup = (rows, name) => act("label", { rows, name }, { before: null });
 
-function onClasses(action, body) {
-  past.push(null);
-  return act(action, body);
-}
-
-export const addClass = (name) => onClasses("add_class", { name });
-export const rename = (id, name) => onClasses("rename", { class_id: id, name });
-export const merge = (id, into) => onClasses("merge", { class_id: id, into });
-export const deleteClass = (id) => onClasses("delete_class", { class_id: id });
-export const drawAudit = (n) => onClasses("audit", { n });
+export const addClass = (name) => act("add_class", { name });
+export const rename = (id, name) => act("rename", { class_id: id, name });
+export const merge = (id, into) => act("merge", { class_id: id, into });
+export const deleteClass = (id) => act("delete_class", { class_id: id });
+export const drawAudit = (n) => act("audit", { n });
 
 /** Select every item of the view, or of one section of it. */
 export function selectAll({ start, stop } = { start: 0, stop: state.view.order.length }) {

@@ -77,7 +77,7 @@ function drawProgress() {
     el("dl", { class: "facts-list" }, facts),
     ...(new Set(project.curve.map(([n]) => n)).size > 1 ? [el("h3", {}, "Expected accuracy"), curve(project.curve)] : []),
     ...listOf("unread", `${items(project.n_unread)} cannot be read`, project.problems.map(([item, reason]) => `${item}: ${reason}`)),
-    ...listOf("missing", `${items(project.missing.length)} with labels are gone from the source`, project.missing),
+    ...listOf("notes", "The source has changed", project.notes),
   );
 }
 

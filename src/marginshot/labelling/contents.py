@@ -1,0 +1,128 @@
+"""Pictures known by their content: which of them were renamed, and which replaced, since they were last seen."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from marginshot.labelling.store import file_digest
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a file held when it was last seen.
+
+    Parameters
+    ----------
+    digest : str
+        Hash of the content.
+    stamp : str, default=""
+        Size and times of the file: while these stay, so does the content. Empty where they are not known.
+    """
+
+    digest: str
+    stamp: str = ""
+
+    @property
+    def size(self) -> str:
+        """Bytes of the file; empty where not known."""
+        return self.stamp.partition(" ")[0]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What happened to files about which something was said.
+
+    Parameters
+    ----------
+    renamed : dict of str to str
+        New key by the old one.
+    replaced : list of str
+        Keys under which another content is now, while the old one is nowhere else.
+    """
+
+    renamed: dict[str, str]
+    replaced: list[str]
+
+
+class Files:
+    """The files of a source as they are now; each is read once at most, and only where its stamp is a new one.
+
+    Parameters
+    ----------
+    paths : mapping of str to Path
+        Every file by its key.
+    known : mapping of str to Content
+        What was last seen, by key; keys that are gone included.
+    """
+
+    def __init__(self, paths: Mapping[str, Path], known: Mapping[str, Content]) -> None:
+        self._paths, self._known = paths, known
+        self._stamps = {key: _stamp(path) for key, path in paths.items()}
+        self._read: dict[str, Content] = {}
+
+    def knows(self, key: str) -> bool:
+        """Whether there was a file of this key before."""
+        return key in self._known
+
+    def content(self, key: str) -> Content | None:
+        """What is under ``key`` now; None where it cannot be opened, which is reported elsewhere."""
+        stamp, known = self._stamps[key], self._known.get(key)
+        if known is not None and stamp and known.stamp == stamp:
+            return known
+        if key not in self._read:
+            try:
+                self._read[key] = Content(file_digest(self._paths[key]), stamp)
+            except OSError:
+                return None
+        return self._read[key]
+
+    def changes(self, said: Collection[str]) -> Changes:
+        """Which files with one of the keys ``said`` were renamed or replaced.
+
+        A content that is gone from its key and is now under as many new keys, or fewer, was renamed.
+        """
+        lost = sorted(key for key in said if key in self._known and (key not in self._paths or self._differs(key)))
+        sizes = {self._known[key].size for key in lost}
+        old, new = _by_digest({key: self._known[key] for key in lost}), _by_digest(self._new(sizes))
+        renamed: dict[str, str] = {}
+        for digest, keys in old.items():
+            here = new.get(digest, [])
+            if len(here) <= len(keys):
+                renamed.update(zip(keys, here, strict=False))
+        return Changes(renamed, [key for key in lost if key in self._paths and key not in renamed])
+
+    def seen(self, digests: Mapping[str, str]) -> dict[str, Content]:
+        """Contents that are not known yet, by key, from the ``digests`` of all files read since."""
+        now = {key: Content(digest, self._stamps[key]) for key, digest in digests.items()}
+        return {key: content for key, content in now.items() if self._known.get(key) != content}
+
+    def _differs(self, key: str) -> bool:
+        content = self.content(key)
+        return content is not None and content.digest != self._known[key].digest
+
+    def _new(self, sizes: Collection[str]) -> dict[str, Content]:
+        """Contents, of one of these sizes, that were not under their key before."""
+        found = {}
+        for key in sorted(self._paths) if sizes else ():
+            may_be = "" in sizes or self._stamps[key].partition(" ")[0] in sizes
+            content = self.content(key) if may_be and (key not in self._known or self._differs(key)) else None
+            if content is not None:
+                found[key] = content
+        return found
+
+
+def _stamp(path: Path) -> str:
+    try:
+        about = path.stat()
+    except OSError:
+        return ""
+    return f"{about.st_size} {about.st_mtime_ns} {about.st_ctime_ns}"
+
+
+def _by_digest(contents: Mapping[str, Content]) -> dict[str, list[str]]:
+    keys: dict[str, list[str]] = {}
+    for key, content in contents.items():
+        keys.setdefault(content.digest, []).append(key)
+    return keys
