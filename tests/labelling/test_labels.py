@@ -242,9 +242,11 @@ def test_unknown_labels_of_any_kind(blobs, marked):
     assert result.labels == tuple(map(str, y[:50]))
 
 
-def test_missing_texts_are_empty(encoded):
-    label_texts(["red wine", "green tea", None, np.nan], ["a", "b", "", ""], cache=False)
-    assert sorted(encoded) == ["", "green tea", "red wine"]
+def test_missing_and_empty_texts_get_no_label(encoded):
+    found = label_texts(["red wine", "green tea", None, np.nan, " ", "tea"], ["a", "b", "", "", "", ""], cache=False)
+    assert sorted(encoded) == ["green tea", "red wine", "tea"]
+    assert found.problems == dict.fromkeys(["row 3", "row 4", "row 5"], "has no text")
+    assert found.columns()["item"] == ["row 1", "row 2", "row 6"]
 
 
 def test_a_sparse_matrix_is_named():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import shutil
 from pathlib import Path
@@ -268,6 +269,47 @@ def test_tables_of_other_programs(tmp_path):
 
 def test_labels_that_are_missing():
     assert read_labels([None, float("nan"), "", " ", -1, "-1", "nan", "<NA>", "Nan", 0]) == ("",) * 8 + ("Nan", "0")
+    assert read_labels(["None", "N/A", "NA", " null ", "-", "none", "Na"]) == ("",) * 5 + ("none", "Na")
+
+
+@pytest.mark.usefixtures("encoded")
+@pytest.mark.filterwarnings("always")
+def test_words_for_a_missing_label_are_counted_and_can_be_classes(workplace, run):
+    table = workplace / "t.csv"
+    table.write_text("body,label\nred ink,ink\nred pen,N/A\nno pen,None\nno ink,None\nbig cup,cup\n")
+    ask = ("label", "t.csv", "--text", "body", "--out")
+    code, _, err = run(*ask, "out.csv", "--no-gallery")
+    assert code == 0
+    assert "2 cells 'None' and 1 cell 'N/A' are taken as no label. If a class is called so, name it" in err
+    assert set(read_labels(read_table(workplace / "out.csv").column("label"))) == {"ink", "cup"}
+    code, _, err = run(*ask, "named.csv", "--classes", "None", "--no-gallery")
+    assert code == 0
+    assert "1 cell 'N/A' is taken as no label." in err
+    written = read_table(workplace / "named.csv").columns
+    assert written["label"][2:4] == ["None", "None"]
+    # The next run knows the class by the option that it remembers, and takes nothing for a correction.
+    code, _, err = run(*ask, "named.csv")
+    assert code == 0
+    assert "differ" not in err
+    assert read_table(workplace / "named.csv").columns == written
+
+
+@pytest.mark.usefixtures("encoded")
+def test_rows_without_a_text_are_left_out_and_keep_their_own_label(workplace, run):
+    table = workplace / "t.csv"
+    table.write_text('id,body,label\n1,red ink,ink\n2,"",\n3,big cup,cup\n4,"  ",ink\n5,small cup,\n')
+    for _ in range(2):
+        code, out, err = run("label", "t.csv", "--text", "body", "--out", "out.csv", "--no-gallery", "--format", "json")
+        assert code == 0
+        assert "Left out row 2: has no text." in err
+        assert "Left out row 4: has no text." in err
+        assert "differ" not in err
+        assert json.loads(out)["left_out"] == {"row 2": "has no text", "row 4": "has no text"}
+    written = read_table(workplace / "out.csv").columns
+    assert written["id"] == ["1", "2", "3", "4", "5"]
+    assert written["label"] == ["ink", "", "cup", "ink", "cup"]
+    assert written["review"][1] == written["review"][3] == "no text"
+    assert written["probability"][1] == ""
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import shutil
 from pathlib import Path
@@ -214,6 +215,25 @@ def test_a_killed_run_does_not_make_guesses_look_like_corrections(first, run, mo
     assert code == 0, err
     assert "3 rows differ from what was written here: used as examples; 21 guesses ignored" in err
     assert sorted(load_record(record_path(first)).said) == ["red-2.png", "red-4.png", "red-6.png"]
+
+
+@pytest.mark.parametrize("stop", ["table", "record"])
+def test_a_full_disk_leaves_no_record_of_a_table_that_is_not_there(workplace, run, encoded, monkeypatch, stop):
+    from marginshot.labelling import outputs, records
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        if stop == "table":
+            patch.setattr(outputs, "write_table", full)
+        else:
+            patch.setattr(records.json, "dumps", full)
+        code, _, err = run("label", "photos", "--examples", "examples", "--out", "labelled")
+    assert code == 2
+    name = "labels.csv" if stop == "table" else ".labels.csv-run.json"
+    assert err.splitlines()[-1] == f"Error: No space left on device: {Path('labelled', name)}"
+    assert list((workplace / "labelled").iterdir()) == []
 
 
 def test_a_damaged_record_is_one_sentence(first, run):

@@ -33,6 +33,20 @@ def test_file_and_folder_are_flushed_before_and_after_the_name_is_given(tmp_path
     assert events == ["file", "name", "folder"]
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_full_disk_is_reported_with_the_name_of_the_file(tmp_path, suffix):
+    script = (
+        "import resource, signal, sys; from pathlib import Path; from marginshot.labelling.tables import write_table\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "try: write_table({'x': [str(i) for i in range(99999)]}, Path(sys.argv[1]))\n"
+        "except OSError as error: print(error.strerror, error.filename)\n"
+    )
+    target = tmp_path / f"labels.{suffix}"
+    done = subprocess.run([sys.executable, "-c", script, target], capture_output=True, text=True, check=True)
+    assert done.stdout == f"File too large {target}\n"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_private_file_is_for_its_owner_only_whatever_the_umask(tmp_path):
     before = os.umask(0)
     try:

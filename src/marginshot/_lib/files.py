@@ -68,6 +68,11 @@ def atomic_path(path: str | os.PathLike[str], *, private: bool = False) -> Itera
         flush(temporary)
         temporary.replace(target)
         flush_folder(target.parent)
+    except OSError as error:
+        # A full disk is reported without a name, or with one that nobody knows.
+        if error.errno is None or error.filename not in (None, os.fspath(temporary)):
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), os.fspath(target)) from error
     finally:
         os.close(held)
         temporary.unlink(missing_ok=True)

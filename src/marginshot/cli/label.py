@@ -13,6 +13,7 @@ from marginshot.cli._output import phases
 from marginshot.labelling.formats import Tool
 
 if TYPE_CHECKING:
+    from marginshot.labelling.classes import Classes
     from marginshot.labelling.collection import Collection
     from marginshot.labelling.corrections import Said
     from marginshot.labelling.outputs import Outputs
@@ -159,7 +160,7 @@ def command(
     said.check_not_moved(source, out)
     if not dry_run:
         outputs.check(request, store, force=force, taken=said.taken)
-    collection = _collect(opened, text, said, outputs, needed=not named)
+    collection = _collect(opened, text, said, outputs, named)
     outputs.check_classes(sorted({label for label in (*collection.labels, *named) if label}))
     chosen = make_encoder(collection.kind, encoder, device)
     with phases("items") as on_progress:
@@ -171,7 +172,7 @@ def command(
         _labels.finish(labelling, outputs, store, show, said.record)
 
 
-def _collect(source: Source, text: str | None, said: Said, outputs: Outputs, *, needed: bool) -> Collection:
+def _collect(source: Source, text: str | None, said: Said, outputs: Outputs, named: Classes) -> Collection:
     """The items, with labels from the examples or the table, and corrections made in our output tables."""
     from marginshot.labelling.folders import collect_pictures
     from marginshot.labelling.sources import collect_rows
@@ -186,4 +187,5 @@ def _collect(source: Source, text: str | None, said: Said, outputs: Outputs, *, 
             f"examples of a table are the rows with a label in column {source.label!r}; fill in some of these.",
             param_hint="--examples",
         )
-    return said.fill(collect_rows(source.table, text, source.column_of_labels(needed=needed)), source)
+    column = source.column_of_labels(needed=not named)
+    return said.fill(collect_rows(source.table, text, column, named), source)

@@ -115,7 +115,7 @@ def label_texts(
     if labels is not None and len(texts) != len(labels):
         raise ValueError(f"texts and labels need equal lengths; got {len(texts)} and {len(labels)}.")
     settings = LabelSettings(reject=reject, lose=lose, suggest=suggest, names=names)
-    collection = text_rows(texts, labels)
+    collection = text_rows(texts, labels, as_classes(classes))
     return label_collection(collection, TextEncoder(encoder), open_store(cache), settings, classes=as_classes(classes))
 
 
@@ -194,7 +194,7 @@ def label_table(
     """
     settings = LabelSettings(reject=reject, lose=lose, suggest=suggest, names=names)
     source, named = open_source(Path(path), label), as_classes(classes)
-    collection = collect_rows(source.rows(), text, source.column_of_labels(needed=not named))
+    collection = collect_rows(source.rows(), text, source.column_of_labels(needed=not named), named)
     chosen = make_encoder(collection.kind, encoder)
     request = label_request(source, (), encoder, settings)
     return label_collection(collection, chosen, open_store(cache), settings, request, classes=named)

@@ -8,7 +8,7 @@ from pathlib import Path
 from marginshot.labelling.encoders import ItemEncoder, text_side
 from marginshot.labelling.errors import Option, RefusedError
 from marginshot.labelling.names import phrasings_of
-from marginshot.labelling.tables import TABLE_SUFFIXES, as_text, read_labels, read_table
+from marginshot.labelling.tables import TABLE_SUFFIXES, as_text, read_table
 
 #: Texts that stand for each class; none where its name does.
 Classes = Mapping[str, Sequence[str]]
@@ -69,7 +69,7 @@ def _from_table(path: Path) -> dict[str, tuple[str, ...]]:
     if not path.is_file():
         raise RefusedError(f"there is no {path}.", at_fault=Option.CLASSES)
     table = read_table(path)
-    names = read_labels(table.column("class"))
+    names = [as_text(name).strip() for name in table.column("class")]
     texts = map(as_text, table.columns.get("description", [""] * len(names)))
     found: dict[str, tuple[str, ...]] = {}
     for name, text in zip(names, texts, strict=True):

@@ -18,8 +18,14 @@ _LONGEST_NAME = 1_000
 #: In place of the number of a class: not known, and said to be none of the classes.
 UNKNOWN, NONE = -1, -2
 
-#: What stands for no label in a table, besides an empty cell.
+#: What stands for no label in a table, besides an empty cell, and can be no name of a class.
 MEAN_UNKNOWN = frozenset({"-1", "nan", "NaN", "NULL", "<NA>"})
+
+#: What other programs write for a missing value: a class may be called so, but a table has to be told.
+MEAN_MISSING = frozenset(
+    {"-", "None", "NA", "N/A", "n/a", "null", "Null", "NAN", "-NaN", "-nan", "#N/A", "#N/A N/A", "#NA"}
+    | {"1.#IND", "1.#QNAN", "-1.#IND", "-1.#QNAN"}
+)
 
 Kind = Literal["picture", "text", "embedding"]
 

@@ -142,7 +142,8 @@ def _filled(table: Table, record: Record, source: Source) -> dict[str, str] | No
         return None
     keys = record.written[0].keys
     known = {name: name for name in keys} if source.table is None else {f"row {n}": k for n, k in enumerate(keys, 1)}
-    rows = list(zip(map(str, table.columns[names]), read_labels(table.columns["label"]), strict=True))
+    labels = read_labels(table.columns["label"], set(record.written[0].label))
+    rows = list(zip(map(str, table.columns[names]), labels, strict=True))
     if not all(name in known for name, _ in rows):
         return None
     return {known[name]: label for name, label in rows if label}

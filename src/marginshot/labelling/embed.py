@@ -159,6 +159,9 @@ def _content_keys(
         if shown != item:
             problems[shown] = "has a name that is not UTF-8 and cannot be written to a table; rename it"
             continue
+        if collection.kind == "text" and not content.strip():
+            problems[item] = "has no text"
+            continue
         try:
             keys[row] = encoder.content_key(content)
         except OSError as error:

@@ -14,7 +14,7 @@ from marginshot.data.pictures import describe_unread, is_picture, picture_suffix
 from marginshot.labelling.collection import Collection, check_classes
 from marginshot.labelling.errors import MissingInputError, Option, RefusedError
 from marginshot.labelling.store import file_digest
-from marginshot.labelling.tables import TABLE_SUFFIXES, read_labels, read_table
+from marginshot.labelling.tables import TABLE_SUFFIXES, given_labels, read_table
 
 #: Sub-folders that hold unlabelled pictures where all others are classes.
 UNLABELLED_FOLDERS = frozenset({"unlabelled", "unlabeled"})
@@ -202,7 +202,7 @@ def _from_table(path: Path, pictures: Path) -> list[Example]:
     if column is None or "label" not in table.columns:
         raise ValueError(f"{path}: examples need the columns path and label; it has {', '.join(table.columns)}.")
     names = [str(name or "").strip() for name in table.column(column)]
-    rows = zip(names, read_labels(table.column("label")), strict=True)
+    rows = zip(names, given_labels(table.column("label")), strict=True)
     # A row without a label is one the user has not come to yet.
     return [Example(find_picture(name, path, pictures), label) for name, label in rows if name and label]
 

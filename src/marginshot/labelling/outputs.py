@@ -249,12 +249,18 @@ class Outputs:
                 replace(labelling, collection=there).write_gallery(page)
 
     def _write_labels(self, labelling: Labelling, before: Labelling, store: Store | None) -> None:
-        """Write the table, and its record first, which knows the old one too; ``before`` has the paths of today."""
+        """Write the table and its record; ``before`` has the paths of today.
+
+        The record, which knows the old table too, takes its place once the new table is whole, and just before that
+        does: a full disk leaves no record of a table that is not there, and a kill no table without a record.
+        """
         source, columns = labelling.request.source, labelling.columns()
         columns = columns if source is None else source.filled(columns)
-        remember(self.table, columns, labelling.request, before.columns()["item"] if labelling is not before else ())
         with _owned(store, self.table) as table:
             write_table(columns, table)
+            remember(
+                self.table, columns, labelling.request, before.columns()["item"] if labelling is not before else ()
+            )
 
     def place_pictures(self, labelling: Labelling, on_progress: Progress = silent) -> Placed | None:
         """Copy, move or link every labelled picture into the folder of its class; None where they stay as they are."""

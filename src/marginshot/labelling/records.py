@@ -223,7 +223,7 @@ def _compare(
     if not same.get("probability", True):
         return None
     labels, given, n_guesses = {}, {}, 0
-    for key, row, new in zip(keys, rows, read_labels(columns[label]), strict=True):
+    for key, row, new in zip(keys, rows, read_labels(columns[label], set(written.label)), strict=True):
         example = written.review[row] == GIVEN
         if new != written.label[row]:
             labels[key] = new

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection as Names
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +17,14 @@ from marginshot.labelling.tables import (
     collect_texts,
     read_npz,
     read_table,
+    row_names,
 )
 
 #: Columns that a filled table has after those of the user.
 REVIEW_COLUMNS = ("probability", "runner_up", "review")
+
+# What these columns hold in a row without a text.
+_NOT_LABELLED = {"probability": None, "runner_up": "", "review": "no text"}
 
 
 @dataclass(frozen=True)
@@ -61,8 +66,22 @@ class Source:
         if self.table is None:
             return dict(answers)
         columns = self.own_columns(answers["item"])
+        if len(answers["item"]) < self.table.n_rows:
+            answers = self._with_rows_left_out(answers)
         columns[self.label] = answers["label"]
         return columns | {name: answers[name] for name in REVIEW_COLUMNS}
+
+    def _with_rows_left_out(self, answers: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+        """The answers, (n_rows,) each, where rows without a text have only the label that they came with."""
+        n_rows = self.rows().n_rows
+        places = dict(zip(answers["item"], range(n_rows), strict=False))
+        found = [places.get(name) for name in row_names(n_rows)]
+        own = self.rows().columns.get(self.label, [""] * n_rows)
+        without = {"label": own} | {name: [value] * n_rows for name, value in _NOT_LABELLED.items()}
+        return {
+            name: [empty[row] if place is None else answers[name][place] for row, place in enumerate(found)]
+            for name, empty in without.items()
+        }
 
     def own_columns(self, items: Sequence[str]) -> dict[str, list[Any]]:
         """The user's columns, embeddings left out; the names of the ``items`` where there is no other."""
@@ -104,14 +123,14 @@ def open_unlabelled(path: Path, column: str | None) -> Source:
     return Source(opened.path, opened.table, wanted)
 
 
-def collect_rows(table: Table, text: str | None, label: str | None) -> Collection:
-    """The rows of a table as texts, or as embeddings where no column of texts is named."""
+def collect_rows(table: Table, text: str | None, label: str | None, classes: Names[str] = ()) -> Collection:
+    """The rows of a table as texts, or as embeddings where no column of texts is named: see `tables.given_labels`."""
     if text is not None:
-        return collect_texts(table, text, label)
+        return collect_texts(table, text, label, classes)
     if EMBEDDING_COLUMN not in table.columns:
         raise RefusedError(
             f"{table.source} has no column {EMBEDDING_COLUMN!r}; name the column of texts (one of "
             f"{', '.join(table.columns)}).",
             at_fault=Option.TEXT,
         )
-    return collect_embeddings(table, label)
+    return collect_embeddings(table, label, classes)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import reprlib
+from collections import Counter
+from collections.abc import Collection as Names
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +19,10 @@ from marginshot._lib.files import atomic_path
 from marginshot._lib.names import original_cell, safe_cell
 from marginshot._lib.reading import read_npz as read_archive
 from marginshot._lib.reading import reading
+from marginshot._lib.warn import warn_user
 from marginshot.data.features import PARQUET_SUFFIXES, check_names_differ
 from marginshot.data.labels import is_missing
-from marginshot.labelling.collection import MEAN_UNKNOWN, Collection, Kind
+from marginshot.labelling.collection import MEAN_MISSING, MEAN_UNKNOWN, Collection, Kind
 
 CSV_SUFFIXES = (".csv", ".tsv")
 TABLE_SUFFIXES = (*CSV_SUFFIXES, *PARQUET_SUFFIXES)
@@ -85,38 +88,44 @@ def write_table(columns: Mapping[str, Sequence[Any]], path: Path) -> None:
         ).writerows(rows)
 
 
-def collect_texts(table: Table, text: str, label: str | None) -> Collection:
-    """Rows with a text in column ``text`` and, where known, a label in column ``label``."""
+def collect_texts(table: Table, text: str, label: str | None, classes: Names[str] = ()) -> Collection:
+    """Rows with a text in column ``text`` and, where known, a label in column ``label``: see `given_labels`."""
     _check_single(table.column(text), "text")
     if not table.n_rows:
         raise ValueError(f"{table.source} has no rows.")
-    return text_rows(table.column(text), None if label is None else table.column(label))
+    return text_rows(table.column(text), None if label is None else table.column(label), classes)
 
 
-def collect_embeddings(table: Table, label: str | None) -> Collection:
-    """Rows with an embedding in the column of that name and, where known, a label in column ``label``."""
+def collect_embeddings(table: Table, label: str | None, classes: Names[str] = ()) -> Collection:
+    """Rows with an embedding in the column of that name and, where known, a label: see `given_labels`."""
     X = stack_embeddings(table.column(EMBEDDING_COLUMN), table.source)
     items = [as_text(item) for item in table.columns[ITEM_COLUMN]] if ITEM_COLUMN in table.columns else None
-    return embedding_rows(X, None if label is None else table.column(label), items if items and all(items) else None)
+    labels = None if label is None else table.column(label)
+    return embedding_rows(X, labels, items if items and all(items) else None, classes)
 
 
-def text_rows(texts: Sequence[Any], labels: Sequence[Any] | None) -> Collection:
+def text_rows(texts: Sequence[Any], labels: Sequence[Any] | None, classes: Names[str] = ()) -> Collection:
     """Texts, with labels where known."""
-    return _rows("text", [as_text(text) for text in texts], labels)
+    return _rows("text", [as_text(text) for text in texts], labels, None, classes)
 
 
 def embedding_rows(
-    X: NDArray[np.float32], labels: Sequence[Any] | None, items: Sequence[str] | None = None
+    X: NDArray[np.float32],
+    labels: Sequence[Any] | None,
+    items: Sequence[str] | None = None,
+    classes: Names[str] = (),
 ) -> Collection:
     """Embeddings (n_rows, n_features), with labels where known, and names."""
     if items is not None and len(items) != len(X):
         raise ValueError(f"X and items need equal lengths; got {len(X)} and {len(items)}.")
-    return _rows("embedding", X, labels, items)
+    return _rows("embedding", X, labels, items, classes)
 
 
-def _rows(kind: Kind, contents: Any, labels: Sequence[Any] | None, items: Sequence[str] | None = None) -> Collection:
+def _rows(
+    kind: Kind, contents: Any, labels: Sequence[Any] | None, items: Sequence[str] | None, classes: Names[str]
+) -> Collection:
     n_rows = len(contents)
-    known = ("",) * n_rows if labels is None else read_labels(list(labels))
+    known = ("",) * n_rows if labels is None else given_labels(list(labels), classes)
     names = row_names(n_rows) if items is None else tuple(str(item) for item in items)
     return Collection(kind, names, contents, known, np.ones(n_rows, dtype=bool))
 
@@ -180,10 +189,25 @@ def _odd_row(values: Sequence[Any]) -> str:
     return "some are not numbers"
 
 
-def read_labels(values: Sequence[Any]) -> tuple[str, ...]:
-    """Labels as text, stripped; empty for None, NaN, "", -1, and what other programs write for a missing value."""
+def given_labels(values: Sequence[Any], classes: Names[str] = ()) -> tuple[str, ...]:
+    """Labels as `read_labels` reads them, and a warning where words were taken as no label."""
+    labels = read_labels(values, classes)
+    words = Counter(text for text in map(_cell, values) if text in MEAN_MISSING and text not in classes)
+    if words:
+        told = " and ".join(f"{n:,} {'cell' if n == 1 else 'cells'} {word!r}" for word, n in words.most_common())
+        verb = "is" if words.total() == 1 else "are"
+        warn_user(f"{told} {verb} taken as no label. If a class is called so, name it among the classes.")
+    return labels
+
+
+def read_labels(values: Sequence[Any], classes: Names[str] = ()) -> tuple[str, ...]:
+    """Labels as text, stripped; empty for None, NaN, "", -1, and what other programs write for a missing value.
+
+    Of these words, those in ``classes`` are labels.
+    """
     _check_single(values, "label")
-    return tuple("" if (text := as_text(_whole(value)).strip()) in MEAN_UNKNOWN else text for value in values)
+    missing = MEAN_UNKNOWN | (MEAN_MISSING - set(classes))
+    return tuple("" if (text := _cell(value)) in missing else text for value in values)
 
 
 def _check_single(values: Sequence[Any], what: str) -> None:
@@ -197,6 +221,11 @@ def _check_single(values: Sequence[Any], what: str) -> None:
 def row_names(n_rows: int) -> tuple[str, ...]:
     """Rows as people count them: ``row 1`` is the first below the header."""
     return tuple(f"row {place}" for place in range(1, n_rows + 1))
+
+
+def _cell(value: Any) -> str:
+    """A label as it stands in a cell, without spaces around it."""
+    return as_text(_whole(value)).strip()
 
 
 def as_text(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection as Names
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ _SHOWN = 60  # characters of a text in its key, for people who look for a missin
 
 
 def open_collection(
-    path: Path, text: str | None, label: str | None, examples: Sequence[Path]
+    path: Path, text: str | None, label: str | None, examples: Sequence[Path], classes: Names[str]
 ) -> tuple[Source, Collection]:
     """The items of a folder or table; unlike `label_images`, none of them needs to have a label yet."""
     source = open_source(path, label)
@@ -34,7 +35,7 @@ def open_collection(
         there = source.label in source.table.columns
         if label is not None:
             source.table.column(label)  # raises where there is none
-        collection = collect_rows(source.table, text, source.label if there else None)
+        collection = collect_rows(source.table, text, source.label if there else None, classes)
     check_names((name for name in collection.labels if name), "Labels")
     return source, collection
 

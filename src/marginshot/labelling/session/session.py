@@ -130,14 +130,15 @@ class Session(Journal):
             Called with the name of a phase, the number of items done, and of all.
         """
         path = Path(source)
-        opened, collection = open_collection(path, text, label, as_paths(examples))
+        named = as_classes(classes)
+        opened, collection = open_collection(path, text, label, as_paths(examples), named)
         where = log_path(default_folder() if folder is None else Path(folder), path, text)
         log = EventLog(where, {"source": printable(str(path.resolve())), "text": printable(text or "")})
         try:
             made = make_encoder(collection.kind, encoder, device)
             session = cls(collection, log, made, source=opened, cache=cache, on_progress=on_progress)
             in_folders = opened.table is None and not examples
-            session._begin(collection.labels, as_classes(classes), folders=in_folders)
+            session._begin(collection.labels, named, folders=in_folders)
             session._encode(background)
         except BaseException:
             log.close()
