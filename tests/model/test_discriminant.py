@@ -33,7 +33,7 @@ def codes_of(labels, n_query):
     return np.concatenate((labels, np.full(n_query, -1)))
 
 
-@pytest.mark.parametrize("shots", [(2, 2), (3, 3, 3, 3), (1, 4, 2), (12,) * 5, (40, 40)])
+@pytest.mark.parametrize("shots", [(2, 2), (3, 3, 3, 3), (1, 4, 2), (1, 1, 2, 1), (12,) * 5, (40, 40)])
 def test_rows_and_inner_products_are_treated_alike(shots):
     support, labels, query, _ = task(shots)
     transformer = make_transform("discriminant")
@@ -41,6 +41,21 @@ def test_rows_and_inner_products_are_treated_alike(shots):
     rows, row_lengths = transformer.fit_unit_rows(np.concatenate((support, query)), codes_of(labels, len(query)))
     assert_allclose(inner[0], rows @ rows.T, atol=2e-6)
     assert_allclose(lengths[0], row_lengths, rtol=2e-5)
+
+
+def test_the_origin_goes_to_the_class_means_label_by_label():
+    support, labels, query, _ = task((3, 3, 3))
+    X = np.concatenate((support, query))
+
+    def origin(places):
+        codes = np.full(len(X), -1)
+        codes[places] = labels[places]
+        return DiscriminantTransform(power=1).fit(X, codes).mean_
+
+    assert_allclose(origin([0, 3, 6]), X.mean(axis=0))
+    means = np.stack((X[:2].mean(axis=0), X[3], X[6])).mean(axis=0)
+    assert_allclose(origin([0, 1, 3, 6]), (2 * X.mean(axis=0) + means) / 3)
+    assert_allclose(origin(np.arange(9)), X[:9].reshape(3, 3, -1).mean(axis=(0, 1)))
 
 
 def test_tasks_and_classifier_agree():

@@ -43,7 +43,7 @@ def graph_of(rows, labels, n_neighbors=8, n_classes=None):
     smoothing.fit_transform(rows)
     n_classes = int(labels.max()) + 1 if n_classes is None else n_classes
     weights = np.ones(len(labels))
-    return Spread.fit(smoothing, np.arange(len(labels)), labels, weights, n_classes).graph(), smoothing
+    return Spread.fit(smoothing, np.arange(len(labels)), labels, weights, n_classes).graph(smoothing.rows), smoothing
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -221,7 +221,12 @@ def test_changed_labels_spread_as_if_from_nothing():
     smoothing.fit_transform(rows)
     first = Spread.fit(smoothing, np.arange(10), classes[:10], np.ones(10), 4)
     again = Spread.fit(smoothing, np.arange(12), classes[:12], np.ones(12), 4)
-    assert_allclose(first.changed(again.known, np.arange(4)).reached, again.reached, atol=1e-8)
+    changed = first.changed(again.known, np.arange(4))
+    assert_allclose(changed.reached, again.reached, atol=1e-8)
+    assert_array_equal(changed.returns.places, np.arange(12))
+    inverse = np.linalg.inv(np.eye(len(rows)) - DAMPING * again.ties.similarity.toarray())
+    assert_allclose(changed.returns.values, np.diag(inverse)[:12], rtol=1e-6)
+    assert changed.graph(smoothing.rows).weight == again.graph(smoothing.rows).weight
     swapped = first.changed(again.known[:, [2, 0, 1, 3]], np.array([2, 0, 1, -1]))
     assert_allclose(swapped.reached, again.reached[:, [2, 0, 1, 3]], atol=1e-8)
 

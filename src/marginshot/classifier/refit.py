@@ -4,14 +4,15 @@ What depends on the rows alone is computed once: neighbours, their graph, the ro
 transform, which learns from the labels too, stays as the last complete fit left it. The rest starts from the last
 answer:
 
-- Labels spread over the graph linearly, so only those that differ are spread.
+- Labels spread over the graph linearly, so only those that differ are spread. The trust in it is computed anew.
 - The mixture is fitted to the same sample of rows.
 - The planes start from the last ones, at the last λ2.
 
 `solve` states the sequence of steps here as everywhere; `WarmTask` does them. Answers move away from those of a
-complete fit as labels come, slowly once classes have several: after 20 labels, one by one, beside 231 of 77 classes
-(CLINC150, 13,000 rows) 99.5 % of the rows have the label of a complete fit, after 5 beside one label each 97.8 %.
-`Refitter.drift` says how much has changed since the last complete fit.
+complete fit as labels come: after 11 labels, one by one, beside one each of 77 classes (CLINC150, 13,000 rows) 99.5 %
+of the rows have the label of a complete fit, and 99.6 % after 20 beside three each. Complete fits of the same rows in
+another order agree on 96 %, because the mixture is fitted to a sample. `Refitter.drift` says how much has changed since
+the last complete fit.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ from marginshot.model.shares import starting_prior
 Array = NDArray[np.float64]
 
 # The planes of a refit end at this multiple of the gradient norm at which those of a fit do. Chosen on CLINC150
-# (77 classes, 3 examples each, 20 more labels): 3 to 30 leave the same label on the same 99.5 % of the rows.
-TOLERANCE = 30.0
+# (77 classes, 1 and 3 examples each, 6 more labels) and Tiny-ImageNet: 10 to 200 agree with a fit on as many rows.
+TOLERANCE = 100.0
 
 
 class WarmTask(LargeTask):
@@ -130,8 +131,8 @@ class Refitter:
     >>> refitter = Refitter(TransductiveMaxMarginClassifier.from_preset("auto"), X)
     >>> first = refitter.fit(y)
     >>> y[30] = truth[30]
-    >>> refitter.drift(y), bool(np.mean(refitter.refit(y).transduction_ == first.transduction_) > 0.99)
-    (0.05, True)
+    >>> round(refitter.drift(y), 3), bool(np.mean(refitter.refit(y).transduction_ == first.transduction_) > 0.99)
+    (0.033, True)
     """
 
     def __init__(self, classifier: TransductiveMaxMarginClassifier, X: ArrayLike) -> None:
@@ -151,8 +152,7 @@ class Refitter:
     def drift(self, y: ArrayLike) -> float:
         """Number of labels of ``y`` (n_rows,) that are new or changed since the last complete fit, over those it had.
 
-        The first label of each class does not count among these: the transform, and the trust in graph and mixture,
-        learn from the others. Infinite where there was no such fit, and where classes have come or gone.
+        Infinite where there was no such fit, and where classes have come or gone.
         """
         last = self._last
         if last is None:
@@ -165,7 +165,7 @@ class Refitter:
         if set(now.values()) != set(then.values()):
             return np.inf
         n_changed = sum(now.get(row) != then.get(row) for row in now.keys() | then.keys())
-        return n_changed / max(len(then) - len(known.classes), 1)
+        return n_changed / len(then)
 
     def _fit(
         self, y: ArrayLike, sample_weight: ArrayLike | None, last: _Answer | None

@@ -134,7 +134,7 @@ class OneTask(ABC):
         return self._listen_to_graph(smoothing)
 
     def _listen_to_graph(self, smoothing: NeighbourSmoothing) -> float:
-        self.graph = self.spread.graph()
+        self.graph = self.spread.graph(smoothing.rows)
         self.graph_logits = self.graph.logits_of_fitted(smoothing.filled)
         return self.graph.weight
 

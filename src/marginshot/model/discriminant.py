@@ -3,7 +3,7 @@
 Not in the paper. Before any plane is fitted, the labels of a task determine two things:
 
 - The origin. The mean of all rows lies with the classes that have most queries; the mean of the class means
-  does not, and is the origin.
+  does not, but that of N labels is noisy. The origin goes from one to the other as n grows from N to 2 N.
 - The covariance within the classes. With R the differences (n, D) of the n labelled unit rows from their N class means,
   the covariance within is expected to be
 
@@ -96,8 +96,9 @@ class DiscriminantTransform(CentreAndNormalise):
         labels = codes[support]
         prepared = self.prepare(X)
         self.mean_ = prepared.mean(axis=0, dtype=np.float64)
-        if len(labels) > labels.max(initial=-1) + 1:
-            self.mean_ = class_means(prepared[support], labels).mean(axis=0)
+        weight = weight_of_class_means(len(labels), labels.max(initial=-1) + 1)
+        if weight:
+            self.mean_ += weight * (class_means(prepared[support], labels).mean(axis=0) - self.mean_)
         rows, lengths = self._seen_from_mean(prepared)
         stretch = self._fit_directions(rows, support, labels)
         rows = self._shrink(rows)
@@ -142,6 +143,17 @@ class DiscriminantTransform(CentreAndNormalise):
         return rows - ((rows @ directions.T) * self.shrinkage_.astype(rows.dtype)) @ directions
 
 
+def weight_of_class_means(n_support: int, n_classes: int) -> float:
+    """Weight of the mean of the class means in the origin, beside that of all rows: 0 at one shot, 1 from two on.
+
+    Examples
+    --------
+    >>> weight_of_class_means(77, 77), weight_of_class_means(12, 10), weight_of_class_means(30, 10)
+    (0.0, 0.2, 1.0)
+    """
+    return min(n_support / n_classes - 1.0, 1.0) if n_classes else 0.0
+
+
 def shrink_within_classes(
     inner: Grams, lengths: Grams, labels: NDArray[np.int64], n_classes: int
 ) -> tuple[Grams, Grams]:
@@ -155,7 +167,7 @@ def shrink_within_classes(
         return inner, lengths
     members = (labels[:, :, None] == np.arange(n_classes)).astype(np.float32)
     averaging = (members / members.sum(axis=1, keepdims=True)).transpose(0, 2, 1)
-    inner, lengths = _recentre(inner, lengths, averaging)
+    inner, lengths = _recentre(inner, lengths, weight_of_class_means(n_support, n_classes) * averaging.mean(axis=1))
     # Row i of the differences is Σ_j differences[i, j] x_j; the matrix is its own transpose and its own square.
     differences = np.eye(n_support, dtype=np.float32) - members @ averaging
     between = inner[:, :, :n_support] @ differences
@@ -179,11 +191,10 @@ def shrink_within_classes(
     return shrunk, lengths * shorter
 
 
-def _recentre(inner: Grams, lengths: Grams, averaging: Array) -> tuple[Grams, Grams]:
-    """Move the origin to the mean of the class means, with weights ``averaging`` (T, N, n); changes ``inner``."""
-    n_tasks, n_rows = lengths.shape
-    weights = np.zeros((n_tasks, n_rows), dtype=np.float32)
-    weights[:, : averaging.shape[2]] = averaging.mean(axis=1)
+def _recentre(inner: Grams, lengths: Grams, origin: Array) -> tuple[Grams, Grams]:
+    """Move the origin to the sum of support rows with weights ``origin`` (T, n); changes ``inner``."""
+    weights = np.zeros(lengths.shape, dtype=np.float32)
+    weights[:, : origin.shape[1]] = origin
     inner *= lengths[:, :, None]
     inner *= lengths[:, None, :]
     shift = np.einsum("tij,tj->ti", inner, weights)

@@ -35,7 +35,7 @@ from scipy.sparse import coo_array, csr_array, diags_array
 from marginshot.model.neighbours import Neighbourhood, NeighbourSmoothing
 from marginshot.model.primitives import edge_statistics, log_shares
 from marginshot.model.subsets import evenly
-from marginshot.model.trust import trust_by_lead
+from marginshot.model.trust import trust_by_lead, weight_of_checks
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -99,7 +99,7 @@ def trust_by_labels(by_graph: Array, sums: Array, squares: Array, own: Indices, 
             if value > nearness:
                 best, nearness = c, value
         lead += int(by_graph[row].argmax() == own[row]) - int(best == own[row])
-    return trust_by_lead(lead, len(own))
+    return trust_by_lead(lead, len(own), weight_of_checks(float((counts > 1.0).sum()), len(counts)))
 
 
 def even_masses(reached: Array, masses: Array) -> None:
@@ -222,14 +222,13 @@ class Spread:
         Y, the weights of the labelled rows in their classes.
     reached : ndarray of shape (M, N)
         F.
-    trust : float
-        Trust in the graph by labelled rows that are left out.
+    returns : Returns
     """
 
     ties: Ties
     known: Array
     reached: Array
-    trust: float
+    returns: Returns
 
     @classmethod
     def fit(
@@ -244,18 +243,19 @@ class Spread:
         >>> angles = np.array([0.0, 3.1, 0.4, 0.8, 1.2, 1.6, 2.8])           # a chain from row 0, a pair at row 1
         >>> smoothing = NeighbourSmoothing(2, 0.5)
         >>> _ = smoothing.fit_transform(np.stack((np.cos(angles), np.sin(angles)), axis=1))
-        >>> graph = Spread.fit(smoothing, np.array([0, 1]), np.array([0, 1]), np.ones(2), 2).graph()
+        >>> graph = Spread.fit(smoothing, np.array([0, 1]), np.array([0, 1]), np.ones(2), 2).graph(smoothing.rows)
         >>> graph.logits_of_fitted(smoothing.filled).argmax(axis=1), graph.weight
         (array([0, 1, 0, 0, 0, 0, 1]), 1.0)
         """
         ties = Ties.between(smoothing.rows, smoothing.neighbours)
         known = place_labels(smoothing.filled, support, labels, weights, n_classes)
-        return cls(ties, known, ties.spread(known), trust_in(ties, smoothing.rows, known))
+        nothing = Returns(np.empty(0, dtype=np.int64), np.empty(0))
+        return cls(ties, known, ties.spread(known), nothing.changed(ties, known))
 
     def changed(self, known: Array, before: Indices) -> Spread:
         """Labels ``known`` (M, N') instead, whose class c was the class ``before`` (N',) here, −1 where it is new.
 
-        F is linear in Y: only what differs is spread. The trust stays.
+        F is linear in Y: only what differs is spread.
         """
         same = len(before) == self.known.shape[1] and (before == np.arange(len(before))).all()
         was, reached = (
@@ -264,14 +264,15 @@ class Spread:
         )
         other = np.flatnonzero((known != was).any(axis=0))
         reached[:, other] += self.ties.spread(known[:, other] - was[:, other])
-        return Spread(self.ties, known, reached, self.trust)
+        return Spread(self.ties, known, reached, self.returns.changed(self.ties, known))
 
-    def graph(self) -> LabelGraph:
-        """The part of it that the classifier stores."""
+    def graph(self, rows: NDArray[np.floating]) -> LabelGraph:
+        """The part of it that the classifier stores, trusted as far as labelled ones of the ``rows`` (M, D) confirm."""
         reached = np.maximum(self.reached, 0.0)
         reached[reached.sum(axis=1) <= LEAST_REACHED] = 0.0
         even_masses(reached, self.known.sum(axis=0))
-        return LabelGraph(reached, self.ties.degrees, self.ties.width, self.trust * self.ties.weight)
+        trust = trust_in(rows, self.known, self.reached, self.returns)
+        return LabelGraph(reached, self.ties.degrees, self.ties.width, trust * self.ties.weight)
 
 
 def squared_distances(rows: NDArray[np.floating], stored: NDArray[np.floating], nearest: Indices) -> Array:
@@ -290,30 +291,59 @@ def place_labels(filled: NDArray[np.bool_], support: Indices, labels: Indices, w
     return known
 
 
-def trust_in(ties: Ties, rows: NDArray[np.floating], known: Array) -> float:
-    """`trust_by_labels` of tied unit ``rows`` (M, D) whose labelled ones count for ``known`` (M, N)."""
-    members = (known > 0).astype(np.float64)
-    counts, labelled = members.sum(axis=0), np.flatnonzero(members.any(axis=1))
-    several = labelled[members[labelled] @ counts > 1]
-    if not len(several):
+@dataclass(frozen=True)
+class Returns:
+    """What spreads from labelled rows to themselves, which a check of these leaves out.
+
+    Attributes
+    ----------
+    places : ndarray of int of shape (c,)
+        Rows of classes with several labels: all of them, or a sample.
+    values : ndarray of shape (c,)
+        Entries of (I − 0.95 S)⁻¹ on its diagonal.
+    """
+
+    places: Indices
+    values: Array
+
+    def changed(self, ties: Ties, known: Array) -> Returns:
+        """Of labelled rows that count for ``known`` (M, N); those that are here are kept, the others solved for."""
+        members = known > 0
+        several = np.flatnonzero(members @ members.sum(axis=0) > 1)
+        kept = np.intersect1d(several, self.places)
+        others = np.setdiff1d(several, kept)
+        n_checked = max(min(MOST_CHECKED, _CHECKED_ENTRIES // max(len(known), 1)), _LEAST_CHECKED)
+        new = others[evenly(len(others), max(n_checked - len(kept), 0))]
+        values = [self.values[np.searchsorted(self.places, kept)]]
+        for part in np.array_split(new, len(new) * len(known) // _CHECKED_ENTRIES + 1):
+            alone = np.zeros((len(known), len(part)))
+            alone[part, np.arange(len(part))] = 1.0
+            values.append(ties.spread(alone)[part, np.arange(len(part))])
+        places = np.concatenate((kept, new))
+        order = np.argsort(places)
+        return Returns(places[order], np.concatenate(values)[order])
+
+
+def trust_in(rows: NDArray[np.floating], known: Array, reached: Array, returns: Returns) -> float:
+    """`trust_by_labels` of tied unit ``rows`` (M, D), whose labelled ones count for ``known`` (M, N).
+
+    What they spread, ``reached`` (M, N), is linear in ``known``: without a row it is less by what spreads from that.
+    """
+    checked = returns.places
+    if not len(checked):
         return 1.0
-    n_checked = min(len(several), max(min(MOST_CHECKED, _CHECKED_ENTRIES // len(rows)), _LEAST_CHECKED))
-    checked = several[evenly(len(several), n_checked)]
-    by_graph = []
-    for part in np.array_split(checked, -(-n_checked * len(rows) // _CHECKED_ENTRIES)):
-        alone = np.zeros((len(rows), len(part)))
-        alone[part, np.arange(len(part))] = 1.0
-        reached = ties.spread(alone)
-        reached[part, np.arange(len(part))] = 0.0
-        by_graph.append(reached.T @ known)
-    class_sums = members[labelled].T @ rows[labelled]
+    members = (known > 0).astype(np.float64)
+    labelled = np.flatnonzero(members.any(axis=1))
+    by_graph = reached[checked] - returns.values[:, None] * known[checked]
+    by_graph[by_graph <= _TOL] = 0.0  # numerical error
+    class_sums = members[labelled].T @ rows[labelled].astype(np.float64)
     return trust_by_labels(
-        np.concatenate(by_graph),
-        rows[checked] @ class_sums.T,
+        by_graph,
+        rows[checked].astype(np.float64) @ class_sums.T,
         np.einsum("ij,ij->i", rows[checked], rows[checked]),
         members[checked].argmax(axis=1),
         (class_sums**2).sum(axis=1),
-        counts,
+        members.sum(axis=0),
     )
 
 

@@ -31,7 +31,7 @@ def weight_of_checks(n_several: float, n_classes: int) -> float:
     """Weight of a left-out labelled row where ``n_several`` of ``n_classes`` have several labels.
 
     The square of their share, 1 where all have. On CLINC150, 15 classes known by their names: without it ten corrected
-    answers silence the mixture, and the others fall by up to 4 points. The graph, whose trust is not so easily lost, is
-    better without: 0.5 points.
+    answers silence the mixture, and the others fall by up to 4 points. The accuracy of the graph does not depend on it,
+    but one label more beside one a class moves its trust by a fifth without, and 2 % of all answers of 77 classes.
     """
     return (n_several / n_classes) ** 2
