@@ -340,6 +340,7 @@ def test_any_timm_model_by_name(monkeypatch, pictures, tmp_path):
     monkeypatch.setattr(
         timm, "create_model", lambda name, pretrained, num_classes: create(name, num_classes=num_classes)
     )
+    monkeypatch.setattr("marginshot.vision.encoders.is_online", lambda name: True)
     encoder = load_encoder("resnet10t", image_size=64)
     result = extract(encoder, open_dataset("folder", pictures, "all"), tmp_path / "features.npz", CPU)
     assert result.bank.X.shape == (15, 512)
@@ -358,6 +359,7 @@ def test_timm_without_a_network_points_to_the_offline_encoder(monkeypatch):
     def fail(*arguments, **options):
         raise OSError("no route to host")
 
+    monkeypatch.setattr("marginshot.vision.encoders.is_online", lambda name: True)
     monkeypatch.setattr(timm, "create_model", fail)
     with pytest.raises(ValueError, match=r"weights of resnet10t could not be loaded .* use efficientnet-lite0"):
         load_encoder("resnet10t")

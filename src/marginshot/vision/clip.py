@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from marginshot.vision.devices import torch_device
+from marginshot.vision.hub import first_line, is_online
 
 
 class LoadedClip:
@@ -28,10 +30,12 @@ class LoadedClip:
         from transformers import AutoModel, AutoProcessor
 
         try:
-            self._network, self._processor = AutoModel.from_pretrained(name), AutoProcessor.from_pretrained(name)
+            there = {"local_files_only": Path(name).is_dir() or not is_online(name)}
+            self._network = AutoModel.from_pretrained(name, **there)
+            self._processor = AutoProcessor.from_pretrained(name, **there)
         except (OSError, RuntimeError, ValueError) as error:
             raise ValueError(
-                f"The model {name!r} could not be loaded ({type(error).__name__}); name a CLIP or SigLIP model of "
+                f"The model {name!r} could not be loaded ({first_line(error)}); name a CLIP or SigLIP model of "
                 "transformers, or the folder of one."
             ) from error
         if not hasattr(self._network, "get_text_features"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from torch import nn
 
 from marginshot.vision.backbones import build_backbone
 from marginshot.vision.efficientnet import OFFLINE_ENCODER, load_efficientnet_lite0
+from marginshot.vision.hub import first_line, is_online
 from marginshot.vision.preprocessing import Preprocessing, plain_preprocessing, published_preprocessing
 from marginshot.vision.published import load_published
 from marginshot.vision.runs import RunFolder, load_part, read_tensors
@@ -86,19 +86,22 @@ def _from_run(path: Path, weights: str, image_size: int | None) -> Encoder:
 
 
 def _from_timm(name: str, image_size: int | None) -> Encoder:
-    network = _with_weights(lambda: timm.create_model(name, pretrained=True, num_classes=0), name)
+    network = _with_weights(name)
     options = {"input_size": (3, image_size, image_size)} if image_size else {}
     preprocessing = create_transform(**resolve_data_config(options, model=network))
     return Encoder(name, network.eval(), preprocessing)
 
 
-def _with_weights(create: Callable[[], nn.Module], name: str) -> nn.Module:
-    """timm fails in many ways without a network; one sentence for all of them."""
+def _with_weights(name: str) -> nn.Module:
+    """A model of timm, which fails in many ways without a network; one sentence for all of them."""
     try:
-        return create()
+        described = timm.get_pretrained_cfg(name)
+        if described is not None and described.hf_hub_id:
+            is_online(described.hf_hub_id)
+        return timm.create_model(name, pretrained=True, num_classes=0)
     except (OSError, RuntimeError, ValueError) as error:
         raise ValueError(
-            f"The weights of {name} could not be loaded ({type(error).__name__}); they are downloaded on first use. "
+            f"The weights of {name} could not be loaded ({first_line(error)}); they are downloaded on first use. "
             f"Without a network use {OFFLINE_ENCODER}."
         ) from error
 
