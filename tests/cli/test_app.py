@@ -46,6 +46,19 @@ def test_unknown_command(fails):
     assert "No such command 'evalute'" in fails("evalute", "digits")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("evaluate", "digits", "--json", ""), "Invalid value for --json: it is empty. Give a value, or leave it out."),
+        (("evaluate", "digits", "--json="), "Invalid value for --json: it is empty"),
+        (("label", "", "--out", "x"), "Invalid value for an argument: it is empty"),
+        (("evaluate", "digits", "-j", "-7"), "workers are at least 1, or -1 for all cores; got -7"),
+    ],
+)
+def test_values_that_say_nothing_are_refused(fails, arguments, message):
+    assert message in fails(*arguments)
+
+
 def test_our_own_faults_are_not_hidden(monkeypatch):
     def broken(*_: object) -> None:
         raise KeyError("a bug")

@@ -63,6 +63,7 @@ def test_a_run_is_not_continued_with_a_changed_method(cli, fails):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
+        ("import sys; sys.exit(0)", "mine.py stopped with SystemExit: 0"),
         ("import no_such_module", "stopped with ModuleNotFoundError: No module named 'no_such_module'"),
         ("scores = [[0.0]]", "must give scores of shape (tasks, queries, classes), (10, 75, 5) here; got (1, 1)"),
         ("scores = query[:, :, 0]", "got (10, 75)"),

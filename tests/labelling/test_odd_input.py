@@ -90,6 +90,8 @@ def test_links_to_nowhere_and_in_circles_pipes_and_empty_files(workplace, run, e
     assert code == 0, err
     assert "Left out nowhere.png: cannot be opened (No such file or directory)." in err
     assert "Left out empty.jpg: cannot be read as a picture" in err
+    assert "Left out circle: is a link to a folder, and not followed; give that folder itself." in err
+    assert "Left out pipe.png: is a pipe or a device, not a file." in err
     assert len(items(workplace / "labelled" / "labels.csv")) == 24
 
 
@@ -318,6 +320,63 @@ def test_rows_without_a_text_are_left_out_and_keep_their_own_label(workplace, ru
 def test_labels_in_npz_of_any_kind(tmp_path, y):
     np.savez(tmp_path / "rows.npz", X=np.ones((3, 2)), y=y)
     assert read_labels(read_npz(tmp_path / "rows.npz", None).column("y")) == ("0", "", "2")
+
+
+def test_a_class_folder_may_be_a_link(workplace, run, encoded):
+    (workplace / "photos" / "red").symlink_to(workplace / "examples" / "red")
+    (workplace / "photos" / "blue").symlink_to(workplace / "examples" / "blue")
+    shutil.rmtree(workplace / "photos" / "trip")
+    code, _, err = run("label", "photos", "--out", "labelled", "--dry-run")
+    assert code == 0
+    assert "Left out" not in err
+
+
+def write_tabs(path: Path) -> None:
+    path.write_text("body\tlabel\nred, ink\tink\n")
+
+
+def write_utf16(path: Path) -> None:
+    path.write_text("body,label\nred ink,ink\n", encoding="utf-16")
+
+
+def write_npz(path: Path, **changed: object) -> None:
+    rng = np.random.default_rng(0)
+    held = {"X": rng.standard_normal((6, 4)), "y": np.array(["a", "b", *[""] * 4])}
+    np.savez(path, **{**held, **changed})
+
+
+def write_objects(path: Path) -> None:
+    write_npz(path, y=np.array(["a", "b", *[None] * 4], dtype=object))
+
+
+def write_complex(path: Path) -> None:
+    write_npz(path, X=np.ones((6, 4)) + 1j)
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "options", "message"),
+    [
+        ("t.csv", write_tabs, ("--text", "body"), "t.csv is separated by tabs. Rename it to t.tsv."),
+        ("t.csv", write_utf16, ("--text", "body"), "t.csv is in UTF-16. Save it as UTF-8"),
+        ("t.npz", write_objects, (), "t.npz: y holds Python objects, which are never read, because they can run code."),
+        ("t.npz", write_complex, (), "t.npz: embeddings must be real numbers; got complex numbers (complex128)."),
+        ("t.npz", write_npz, ("--text", "y"), "Invalid value for --text: t.npz holds embeddings in X, and no texts"),
+    ],
+)
+def test_tables_that_cannot_be_labelled_are_one_sentence(workplace, run, name, write, options, message):
+    write(workplace / name)
+    before = sorted(workplace.iterdir())
+    code, out, err = run("label", name, *options, "--out", "out.csv")
+    assert (code, out) == (2, "")
+    assert message in err
+    assert len(err.splitlines()) == 1
+    assert sorted(workplace.iterdir()) == before
+
+
+def test_the_column_of_labels_holds_no_texts(workplace, run):
+    (workplace / "t.csv").write_text("body,label\nred ink,ink\n")
+    code, _, err = run("label", "t.csv", "--text", "label", "--out", "out.csv")
+    assert (code, "'label' is the column of labels; name the column of texts" in err) == (2, True)
 
 
 @pytest.mark.parametrize("X", [np.float64(1), np.ones(3), np.ones((3, 2, 2))])

@@ -120,6 +120,13 @@ def test_a_port_that_is_taken_is_told_or_passed_over(source):
     assert min(ports) >= USUAL_PORT
 
 
+@pytest.mark.parametrize("host", ["192.0.2.1", "no such host"])
+def test_a_host_that_is_not_this_machine_is_told(source, host):
+    done = CliRunner().invoke(app, ["studio", str(source), "--host", host])
+    assert f"Cannot listen on {host} (" in str(done.exception)
+    assert str(done.exception).endswith("Give an address of this machine as --host, such as 127.0.0.1.")
+
+
 def test_only_other_hosts_are_warned_about():
     assert [Access(host=host, port=1).is_private for host in ("127.0.0.1", "localhost", "::1")] == [True] * 3
     assert [Access(host=host, port=1).is_private for host in ("0.0.0.0", "::", "192.168.0.2", "mine")] == [False] * 4

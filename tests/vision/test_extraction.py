@@ -18,7 +18,8 @@ from marginshot.vision.backbones import build_backbone  # noqa: E402
 from marginshot.vision.datasets import CorruptImageError, open_dataset  # noqa: E402
 from marginshot.vision.devices import torch_device  # noqa: E402
 from marginshot.vision.encoders import Encoder, encode, load_encoder  # noqa: E402
-from marginshot.vision.extraction import ExtractSettings, extract, extraction_identity, provenance_path  # noqa: E402
+from marginshot.vision.extraction import ExtractSettings, extract, extraction_identity  # noqa: E402
+from marginshot.vision.extraction_files import provenance_path  # noqa: E402
 from marginshot.vision.preprocessing import plain_preprocessing  # noqa: E402
 from marginshot.vision.published import CheckpointError, load_published  # noqa: E402
 from marginshot.vision.runs import RunError  # noqa: E402

@@ -242,6 +242,24 @@ def test_mistakes_are_one_line_and_exit_code_2(capsys, monkeypatch, tmp_path, ar
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"
 
 
+def test_mistakes_of_extract_are_reported_before_torch_is_loaded(tmp_path):
+    code = (
+        "import sys\nfrom marginshot.cli.app import main\n"
+        "for wrong in ('data x', 'dataset x', 'split x', 'batch-size 0', 'workers -1'):\n"
+        "    try:\n        main(['extract', 'resnet18', '--out', 'x.npz', *f'--{wrong}'.split()])\n"
+        "    except SystemExit as end:\n        assert end.code == 2, wrong\n"
+        "assert 'torch' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path)
+    assert [line.partition(";")[0] for line in done.stderr.splitlines()] == [
+        "Error: x is not a folder",
+        "Error: There is no dataset 'x'",
+        "Error: folder has no split 'x'",
+        "Error: Invalid value for '--batch-size': at least 1",
+        "Error: Invalid value for '--workers': at least 0",
+    ]
+
+
 def test_the_list_of_recipes(capsys):
     code, printed, _ = run(capsys, "reproduce", "--list")
     assert code == 0

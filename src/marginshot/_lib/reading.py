@@ -88,7 +88,19 @@ def read_json(path: Path, what: str, advice: str = "", error: type[ValueError] =
 def read_npz(path: Path, what: str, advice: str = "", error: type[ValueError] = DamagedFileError) -> dict[str, Any]:
     """Every array of an ``.npz`` archive by its name; none may hold Python objects."""
     with reading(path, what, advice, error), path.open("rb") as file, open_npz(file) as archive:
-        return {name: npz_member(archive, name) for name in archive.files}
+        return {name: _plain_member(archive, name, path, error) for name in archive.files}
+
+
+def _plain_member(archive: Any, name: str, path: Path, error: type[ValueError]) -> NDArray[Any]:
+    try:
+        return npz_member(archive, name)
+    except ValueError as problem:
+        if "allow_pickle" not in str(problem):  # NumPy's words for an array of objects
+            raise
+        raise error(
+            f"{path}: {name} holds Python objects, which are never read, because they can run code. Save numbers or "
+            f"text, such as {name}.astype(str)."
+        ) from problem
 
 
 def open_npz(file: Any, *, allow_pickle: bool = False) -> Any:

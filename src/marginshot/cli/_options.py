@@ -12,15 +12,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from marginshot.data.sampler import TaskSettings
     from marginshot.methods.base import Method
 
 
+def at_least(least: int) -> Callable[[int | None], int | None]:
+    """A check of an option's value, which may be left out."""
+
+    def check(value: int | None) -> int | None:
+        if value is not None and value < least:
+            raise typer.BadParameter(f"at least {least}; got {value}.")
+        return value
+
+    return check
+
+
 def _check_jobs(jobs: int) -> int:
-    if jobs == 0:
-        raise typer.BadParameter("workers are at least 1, or -1 for all cores; got 0.")
+    if jobs < 1 and jobs != -1:
+        raise typer.BadParameter(f"workers are at least 1, or -1 for all cores; got {jobs}.")
     return jobs
 
 
@@ -50,7 +61,7 @@ def load_plugins(paths: Sequence[Path] | None) -> None:
         sys.modules[module.__name__] = module  # dataclasses look up their module by name
         try:
             exec(compile(path.read_bytes(), path, "exec"), module.__dict__)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ValueError(f"{path} stopped with {type(error).__name__}: {error}") from error
 
 

@@ -109,6 +109,7 @@ def _end_as_by_ctrl_c() -> None:
 
 def _run(arguments: list[str]) -> int:
     try:
+        _check_not_empty(arguments)
         code = app(arguments, standalone_mode=False)
     except (typer.Abort, KeyboardInterrupt):
         say("Interrupted.")
@@ -118,6 +119,14 @@ def _run(arguments: list[str]) -> int:
             raise
         return _errors.report(error)
     return code if isinstance(code, int) else 0
+
+
+def _check_not_empty(arguments: list[str]) -> None:
+    """Raise for an empty argument, such as a variable of a shell that is not set: as a path it is this folder."""
+    for before, argument in zip(["", *arguments], arguments, strict=False):
+        option = before if before.startswith("-") else "an argument"
+        if not argument or (argument.startswith("--") and argument.endswith("=")):
+            raise typer.BadParameter("it is empty. Give a value, or leave it out.", param_hint=argument[:-1] or option)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from marginshot.cli._options import at_least
 from marginshot.cli._output import check_outputs, clean, progress_bar, say
 
 if TYPE_CHECKING:
@@ -42,14 +43,15 @@ def command(
         str | None, typer.Option("--backbone", help="Network of a checkpoint file that does not say.")
     ] = None,
     image_size: Annotated[
-        int | None, typer.Option("--image-size", help="Side of the pictures (default: what it was trained with).")
+        int | None,
+        typer.Option("--image-size", callback=at_least(1), help="Side of the pictures (default: as it was trained)."),
     ] = None,
-    batch_size: Annotated[int, typer.Option("--batch-size", help="Pictures per batch.")] = 64,
+    batch_size: Annotated[int, typer.Option("--batch-size", callback=at_least(1), help="Pictures per batch.")] = 64,
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
     mixed_precision: Annotated[
         bool, typer.Option("--mixed-precision/--full-precision", help="16 bits on a GPU.")
     ] = True,
-    workers: Annotated[int, typer.Option("--workers", help="Processes that read pictures.")] = 0,
+    workers: Annotated[int, typer.Option("--workers", callback=at_least(0), help="Processes that read pictures.")] = 0,
     skip_corrupt: Annotated[
         bool, typer.Option("--skip-corrupt", help="Leave out pictures that cannot be read, and count them.")
     ] = False,
@@ -61,8 +63,11 @@ def command(
 
     Example: marginshot extract efficientnet-lite0 --data FOLDER-OF-CLASS-FOLDERS --out features.npz
     """
+    from marginshot.vision.datasets import check_dataset, open_dataset
+
+    chosen = split or ("all" if dataset == "folder" else "test")
     check_features_path(out, force=force)
-    from marginshot.vision.datasets import open_dataset
+    check_dataset(dataset, data, chosen)  # before torch is loaded, which takes seconds
     from marginshot.vision.encoders import load_encoder
     from marginshot.vision.extraction import ExtractSettings
 
@@ -73,7 +78,6 @@ def command(
         workers=workers,
         skip_corrupt=skip_corrupt,
     )
-    chosen = split or ("all" if dataset == "folder" else "test")
     images = open_dataset(dataset, data, chosen, subset=subset, seed=seed)
     loaded = load_encoder(encoder, weights=weights.value, backbone=backbone, image_size=image_size)
     run_extraction(loaded, images, out, settings)
@@ -83,7 +87,7 @@ def check_features_path(out: Path, *, force: bool) -> None:
     """Check the output path before the work starts."""
     if out.suffix.lower() not in (".npz", ".parquet"):
         raise typer.BadParameter(f"features are written as .npz or .parquet; got {out.name!r}.", param_hint="--out")
-    from marginshot.vision.extraction import parts_path, provenance_path, was_interrupted
+    from marginshot.vision.extraction_files import parts_path, provenance_path, was_interrupted
 
     check_outputs([out], force=force or was_interrupted(out))
     check_outputs([provenance_path(out)], force=True)

@@ -169,7 +169,8 @@ def _extract(recipe: Recipe, data: Path | None, out: Path, features: Path, worke
     """Extract unless there are features of exactly these weights and pictures."""
     from marginshot._lib.reading import read_json
     from marginshot.vision.encoders import load_encoder
-    from marginshot.vision.extraction import ExtractSettings, extraction_identity, parts_path, provenance_path
+    from marginshot.vision.extraction import ExtractSettings, extraction_identity
+    from marginshot.vision.extraction_files import parts_path, provenance_path
 
     settings = ExtractSettings(workers=workers)
     encoder = load_encoder(str(out / recipe.final.run))

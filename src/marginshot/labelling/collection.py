@@ -48,6 +48,8 @@ class Collection:
         Items that belong in the output; examples kept elsewhere do not.
     not_read : mapping of str to int
         Number of files beside the items that are of no kind we read, by suffix.
+    skipped : mapping of str to str
+        What was not looked into, such as a link to a folder, and why.
     """
 
     kind: Kind
@@ -56,6 +58,7 @@ class Collection:
     labels: tuple[str, ...]
     listed: NDArray[np.bool_]
     not_read: Mapping[str, int] = field(default_factory=dict)
+    skipped: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.items)
@@ -70,6 +73,7 @@ class Collection:
             tuple(self.labels[i] for i in rows),
             self.listed[list(rows)],
             self.not_read,
+            self.skipped,
         )
 
 
@@ -112,6 +116,8 @@ def check_names(names: Iterable[str], where: str) -> tuple[str, ...]:
             )
         if not is_plain(name):
             raise ValueError(f"{where}: the class {name!a} holds control characters or is not UTF-8; rename it.")
+        if all(_is_invisible(letter) for letter in name):
+            raise ValueError(f"{where}: the class {name!a} has no visible character; rename it.")
         if name in MEAN_UNKNOWN:
             raise ValueError(f"{where}: a class cannot be called {name!r}, which stands for no label; rename it.")
     alike = defaultdict(list)
@@ -134,7 +140,12 @@ def _composed(name: str) -> str:
 
 def _as_read(name: str) -> str:
     """A form of the name that is equal for names which a reader takes for one: spaces, case and accents."""
-    return " ".join(_composed(_composed(name).casefold()).split())
+    seen = "".join(letter for letter in name if letter.isspace() or not _is_invisible(letter))
+    return " ".join(_composed(_composed(seen).casefold()).split())
+
+
+def _is_invisible(letter: str) -> bool:
+    return letter.isspace() or unicodedata.category(letter) == "Cf"
 
 
 def encode_given(labels: Sequence[str], classes: Sequence[str]) -> NDArray[np.int64]:

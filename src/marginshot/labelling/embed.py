@@ -150,9 +150,9 @@ def printable(item: str) -> str:
 def _content_keys(
     collection: Collection, encoder: ItemEncoder, on_progress: Progress
 ) -> tuple[dict[int, str], dict[str, str]]:
-    """Hash of each row's content, and what was wrong with those that cannot even be opened."""
+    """Hash of each row's content, and what was wrong with those that cannot even be opened, or were skipped."""
     keys: dict[int, str] = {}
-    problems: dict[str, str] = {}
+    problems = {printable(name): why for name, why in collection.skipped.items()}
     for row, (item, content) in enumerate(zip(collection.items, collection.contents, strict=True)):
         on_progress("reading", row, len(collection))
         shown = printable(item)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,16 +56,14 @@ def collect_pictures(
     given = [*given, *said]
     classes = check_classes((example.label for example in given), "Examples")
     folders = [path for path in (*examples, *leave_out) if path.is_dir()]
-    paths = list(find_pictures(source, folders))
-    others = count_others(source, folders)
-    if not paths:
-        raise _no_pictures(source, others)
+    paths, others, skipped = _search(source, folders)
     labels, outside = _match(paths, given)
     if len(paths) == sum(1 for label in labels if label):
         raise ValueError(
             f"{source} holds no unlabelled picture ({len(paths)} pictures, all of them examples of "
             f"{len(classes)} classes)."
         )
+    folders_of_examples = {folder for example in given for folder in example.path.parents}
     items = [path.relative_to(source).as_posix() for path in paths] + [str(example.path) for example in outside]
     return Collection(
         "picture",
@@ -74,6 +72,7 @@ def collect_pictures(
         (*labels, *(example.label for example in outside)),
         np.arange(len(items)) < len(paths),
         others,
+        {name: why for name, why in skipped.items() if source / name not in folders_of_examples},
     )
 
 
@@ -97,39 +96,49 @@ def collect_unlabelled(source: Path, leave_out: Iterable[Path] = ()) -> Collecti
     if not source.is_dir():
         raise ValueError(f"{source} is not a folder of pictures.")
     folders = [path for path in leave_out if path.is_dir()]
-    paths = list(find_pictures(source, folders))
-    others = count_others(source, folders)
-    if not paths:
-        raise _no_pictures(source, others)
+    paths, others, skipped = _search(source, folders)
     items = tuple(path.relative_to(source).as_posix() for path in paths)
-    return Collection("picture", items, paths, ("",) * len(paths), np.ones(len(paths), dtype=bool), others)
+    return Collection("picture", items, paths, ("",) * len(paths), np.ones(len(paths), dtype=bool), others, skipped)
 
 
-def _no_pictures(source: Path, others: Mapping[str, int]) -> ValueError:
-    instead = f"; there are {describe_unread(others)}" if others else ""
-    return ValueError(f"{source} holds no pictures ({', '.join(sorted(picture_suffixes()))}){instead}.")
+def _search(source: Path, leave_out: Sequence[Path]) -> tuple[list[Path], dict[str, int], dict[str, str]]:
+    """Pictures of ``source``, the number of other files by suffix, and by name why something is not looked into."""
+    paths, others, skipped = [], Counter[str](), {}
+    for path in _find_files(source, leave_out):
+        name = path.relative_to(source).as_posix()
+        if path.is_dir():
+            skipped[name] = "is a link to a folder, and not followed; give that folder itself"
+        elif is_picture(path):
+            # A link to nowhere is reported when it is to be opened; a pipe or a device would never end.
+            if path.is_file() or not path.exists():
+                paths.append(path)
+            else:
+                skipped[name] = "is a pipe or a device, not a file"
+        elif not path.name.startswith("."):
+            others[path.suffix.lower()] += 1
+    if not paths:
+        instead = f"; there are {describe_unread(others)}" if others else ""
+        linked = next((f"; {name} {why}" for name, why in skipped.items()), "")
+        kinds = ", ".join(sorted(picture_suffixes()))
+        raise ValueError(f"{source} holds no pictures ({kinds}){instead}{linked}.")
+    return paths, dict(others), skipped
 
 
 def find_pictures(root: Path, leave_out: Iterable[Path]) -> Iterator[Path]:
     """Pictures below ``root`` in a fixed order, hidden files and the folders ``leave_out`` aside."""
     for path in _find_files(root, leave_out):
-        # A link to nowhere is reported when it is to be opened; a pipe or a device would never end.
         if is_picture(path) and (path.is_file() or not path.exists()):
             yield path
 
 
-def count_others(root: Path, leave_out: Iterable[Path]) -> dict[str, int]:
-    """Files below ``root`` that are no pictures, by suffix; hidden ones and the folders ``leave_out`` aside."""
-    others = (path for path in _find_files(root, leave_out) if not is_picture(path) and not path.name.startswith("."))
-    return dict(Counter(path.suffix.lower() for path in others))
-
-
 def _find_files(root: Path, leave_out: Iterable[Path]) -> Iterator[Path]:
+    """Files below ``root``, and links to folders, which are not followed."""
     skipped = {folder.resolve() for folder in leave_out} - {root.resolve()}
     for folder, children, files in os.walk(root, onerror=_not_searched):
         here = Path(folder)
         children[:] = sorted(c for c in children if not c.startswith(".") and (here / c).resolve() not in skipped)
-        yield from (here / name for name in sorted(files))
+        linked = [child for child in children if (here / child).is_symlink()]
+        yield from (here / name for name in sorted([*files, *linked]))
 
 
 def _not_searched(error: OSError) -> None:

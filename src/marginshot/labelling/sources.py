@@ -125,6 +125,10 @@ def open_unlabelled(path: Path, column: str | None) -> Source:
 
 def collect_rows(table: Table, text: str | None, label: str | None, classes: Names[str] = ()) -> Collection:
     """The rows of a table as texts, or as embeddings where no column of texts is named: see `tables.given_labels`."""
+    if text is not None and table.source.lower().endswith(".npz"):
+        raise RefusedError(f"{table.source} holds embeddings in X, and no texts; leave it out.", at_fault=Option.TEXT)
+    if text is not None and text == label:
+        raise RefusedError(f"{text!r} is the column of labels; name the column of texts.", at_fault=Option.TEXT)
     if text is not None:
         return collect_texts(table, text, label, classes)
     if EMBEDDING_COLUMN not in table.columns:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import reprlib
@@ -163,8 +164,10 @@ def stack_embeddings(values: Any, source: str) -> NDArray[np.float32]:
     """Equally long lists of numbers -> finite float32 of shape (n_rows, n_features)."""
     if hasattr(values, "toarray"):
         raise ValueError(f"{source}: a sparse matrix cannot be labelled; pass {source}.toarray(), or reduce it first.")
-    if getattr(values, "dtype", np.dtype(float)).kind in "mM":
-        raise ValueError(f"{source}: embeddings must be numbers; got dates or times ({values.dtype}).")
+    kind = getattr(values, "dtype", np.dtype(float)).kind
+    if kind in "mMc":
+        held = "complex numbers" if kind == "c" else "dates or times"
+        raise ValueError(f"{source}: embeddings must be real numbers; got {held} ({values.dtype}).")
     try:
         with np.errstate(over="ignore"):  # too large a number becomes infinity, and is refused with it
             X = np.asarray(values, dtype=np.float32)
@@ -261,9 +264,14 @@ def _name_classes(indices: Sequence[Any], classes: Sequence[str], source: str) -
 
 
 def _read_csv(path: Path) -> Table:
+    held = path.read_bytes()
+    if held.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise ValueError(f"{path.name} is in UTF-16. Save it as UTF-8; spreadsheets call this CSV UTF-8.")
     with reading(path, "a table in UTF-8", "Save it as UTF-8."):
-        content = path.read_bytes().decode("utf-8-sig")
+        content = held.decode("utf-8-sig")
     first = content.partition("\n")[0]
+    if path.suffix.lower() == ".csv" and "\t" in first and "," not in first and ";" not in first:
+        raise ValueError(f"{path.name} is separated by tabs. Rename it to {path.stem}.tsv.")
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ";" if first.count(";") > first.count(",") else ","
     rows = [[original_cell(cell) for cell in row] for row in _csv_rows(content, delimiter, path) if row]
     if not rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import socket
 import threading
@@ -20,6 +21,7 @@ from marginshot.studio.app import create_app
 USUAL_PORT = 8737
 
 _TRIED_PORTS = 20
+_OF_PORTS = (errno.EADDRINUSE, errno.EACCES)  # the port is taken, or for administrators only
 _LAST_WORDS = 5  # seconds that running requests get when the server stops
 
 
@@ -56,9 +58,13 @@ def listen(host: str, port: int | None) -> socket.socket:
         try:
             return socket.create_server((host, number), family=family, dualstack_ipv6=both)
         except OSError as error:
-            reason = error
+            reason = str(error.strerror).partition(" (while")[0]
+            if error.errno not in _OF_PORTS:
+                raise ValueError(
+                    f"Cannot listen on {host} ({reason}). Give an address of this machine as --host, such as 127.0.0.1."
+                ) from error
     raise ValueError(
-        f"Cannot listen on {host}, port {tried[0]} ({reason.strerror}). Give another --port; 0 takes any that is free."
+        f"Cannot listen on {host}, port {tried[0]} ({reason}). Give another --port; 0 takes any that is free."
     )
 
 

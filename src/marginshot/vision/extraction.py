@@ -16,12 +16,13 @@ from torch.utils.data import DataLoader, Dataset
 
 from marginshot import __version__
 from marginshot._lib.files import atomic_path, is_temporary
-from marginshot._lib.reading import read_json, read_npz, reading
-from marginshot.data.features import FeatureBank, load_features
+from marginshot._lib.reading import read_npz, reading
+from marginshot.data.features import FeatureBank
 from marginshot.data.pictures import pillow_silenced
 from marginshot.vision.datasets import CorruptImageError, ImageSet
 from marginshot.vision.devices import place, torch_device
 from marginshot.vision.encoders import Encoder, encode
+from marginshot.vision.extraction_files import parts_path, provenance_path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,28 +172,6 @@ def _batches(
 ) -> Iterator[tuple[torch.Tensor | None, list[str | None]]]:
     dataset = _Batch(encoder, images, [rows[index] for index in wanted], settings.skip_corrupt)
     yield from DataLoader(dataset, batch_size=None, num_workers=settings.workers)
-
-
-def parts_path(out: Path) -> Path:
-    """The folder of the batches finished so far."""
-    return out.with_name(f"{out.name}.partial")
-
-
-def provenance_path(out: Path) -> Path:
-    """Path of the JSON file that says where the features in ``out`` come from."""
-    return out.with_name(f"{out.name}.json")
-
-
-def was_interrupted(out: Path) -> bool:
-    """Whether ``out`` is complete, but its extraction was stopped before it could clean up."""
-    about = provenance_path(out)
-    if not (out.is_file() and about.is_file() and parts_path(out).is_dir()):
-        return False
-    try:
-        record = read_json(about, "what features come from")
-        return bool(record.get("sha256") == load_features(out).content_hash)
-    except ValueError:
-        return False  # changed since it was written: left to the user
 
 
 def _write_provenance(

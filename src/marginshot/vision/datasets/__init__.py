@@ -33,6 +33,7 @@ __all__ = [
     "DatasetMismatchError",
     "ImageSet",
     "UnsafePickleError",
+    "check_dataset",
     "drop_corrupt",
     "open_dataset",
 ]
@@ -62,21 +63,32 @@ def open_dataset(name: str, data: Path | None, split: str, *, subset: bool = Fal
     seed : int, default=0
         Seed of the glyphs, and of a folder's validation classes.
     """
+    folder = check_dataset(name, data, split)
+    if folder is None:
+        return draw_glyphs(published_classes("glyphs")[split], f"glyphs ({split})", seed)
+    if name == "folder":
+        return _open_folder(folder, split, seed)
+    images = match_published(_open_published(name, folder, split), name, split, subset=subset)
+    return replace(images, name=f"{name} ({split})")
+
+
+def check_dataset(name: str, data: Path | None, split: str) -> Path | None:
+    """The folder of a dataset's files, None where it has none; raises ValueError for what `open_dataset` cannot open.
+
+    Neither torch nor the pictures are needed for this.
+    """
     if name not in DATASETS:
         raise ValueError(f"There is no dataset {name!r}; choose one of {', '.join(DATASETS)}.")
     allowed = (*SPLITS, "all") if name == "folder" else SPLITS
     if split not in allowed:
         raise ValueError(f"{name} has no split {split!r}; choose one of {', '.join(allowed)}.")
     if name == "glyphs":
-        return draw_glyphs(published_classes("glyphs")[split], f"glyphs ({split})", seed)
+        return None
     if data is None:
         raise ValueError(f"The dataset {name} needs the folder of its files: pass --data DIR.")
     if not data.is_dir():
         raise ValueError(f"{data} is not a folder; pass the folder that holds the dataset {name}.")
-    if name == "folder":
-        return _open_folder(data, split, seed)
-    images = match_published(_open_published(name, data, split), name, split, subset=subset)
-    return replace(images, name=f"{name} ({split})")
+    return data
 
 
 def _open_folder(data: Path, split: str, seed: int) -> ImageSet:
