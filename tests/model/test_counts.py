@@ -1,4 +1,4 @@
-"""Known counts are kept: by the biases themselves, in batches, and in the estimator, small and large."""
+"""Counts are met as far as they are certain: by the biases themselves, in batches, and in the estimator."""
 
 import numpy as np
 import pytest
@@ -21,8 +21,9 @@ def counts_of(scores):
     return softmax(SHARPNESS * scores, axis=-1).sum(axis=-2)
 
 
-def meet(scores, shares):
-    return scores + meet_shares(shares, lambda biases: divide_scores(scores, biases))[..., None, :]
+def meet(scores, shares, certainty=1.0):
+    certainty = np.broadcast_to(certainty, scores.shape[:-2])
+    return scores + meet_shares(shares, certainty, lambda biases: divide_scores(scores, biases))[..., None, :]
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -54,9 +55,15 @@ def test_scores_that_meet_the_shares_already_stay():
 def test_rows_that_say_nothing_are_not_counted():
     scores = np.random.default_rng(0).standard_normal((20, 4))
     scores[5] = 0.0
-    biases = meet_shares(SHARES, lambda b: divide_scores(scores, b))
-    assert_allclose(counts_of(np.delete(scores, 5, axis=0) + biases), 19 * SHARES, atol=1e-4)
-    assert_array_equal(meet_shares(SHARES, lambda b: divide_scores(np.zeros((3, 4)), b)), 0.0)
+    assert_allclose(counts_of(np.delete(meet(scores, SHARES), 5, axis=0)), 19 * SHARES, atol=1e-4)
+    assert_array_equal(meet(np.zeros((3, 4)), SHARES), 0.0)
+
+
+def test_tasks_are_moved_as_far_as_their_shares_are_certain():
+    scores = np.random.default_rng(0).standard_normal((3, 20, 4))
+    moved = meet(scores, np.tile(SHARES, (3, 1)), certainty=[1.0, 0.25, 0.0]) - scores
+    assert_allclose(moved[1], 0.25 * (meet(scores[1], SHARES) - scores[1]), atol=1e-12)
+    assert_array_equal(moved[2], 0.0)
 
 
 def tasks(n_tasks=4, counts=(15,) * 4, shots=2, seed=0, n_features=24, spread=0.8):
@@ -90,15 +97,53 @@ def test_classes_and_queries_may_come_in_any_order():
     assert_allclose(moved[0][:, classes], scores[0][rows], atol=5e-3)
 
 
-def test_the_paper_and_an_estimated_prior_are_left_alone():
+def test_the_paper_and_its_estimated_prior_are_left_alone(monkeypatch):
     support, labels, query, _ = tasks()
-    for options in ({}, {"preset": "auto"}):
-        counts = counts_of(solve_tasks(support, labels, query, **options).scores)
-        assert abs(counts - 15).max() > 0.1
+    monkeypatch.setattr("marginshot.classifier.pipeline.meet_shares", None)
+    for prior in ("uniform", "estimate"):
+        assert abs(counts_of(solve_tasks(support, labels, query, prior=prior).scores) - 15).max() > 0.1
+
+
+def uncertain(monkeypatch, answer):
+    """What ``answer`` returns, and what it would if no shares were certain."""
+    moved = answer()
+    with monkeypatch.context() as patch:
+        patch.setattr("marginshot.classifier.pipeline.meet_shares", lambda shares, *_: np.zeros_like(shares))
+        return moved, answer()
+
+
+@pytest.mark.parametrize("n_classes", [3, 5])
+def test_equal_counts_that_are_found_are_met_in_part(n_classes, monkeypatch):
+    support, labels, query, _ = tasks(8, counts=(15,) * n_classes, spread=0.6)
+    moved, plain = uncertain(monkeypatch, lambda: solve_tasks(support, labels, query, preset="auto").scores)
+    known = solve_tasks(support, labels, query, preset="balanced").scores
+    off = [abs(counts_of(scores) - 15).sum(axis=1) for scores in (plain, moved, known)]
+    certain = abs(moved - plain).max(axis=(1, 2)) > 0.0
+    assert certain.sum() >= 4
+    assert (off[1][certain] < off[0][certain]).all()
+    assert (off[2] < off[1]).all()
+    biases = moved - plain
+    assert_allclose(biases, np.broadcast_to(biases[:, :1], biases.shape), atol=1e-9)
+
+
+def test_unequal_counts_that_are_found_are_not_met(monkeypatch):
+    support, labels, query, _ = tasks(8, counts=(40, 10, 6, 4), spread=0.4)
+    moved, plain = uncertain(monkeypatch, lambda: solve_tasks(support, labels, query, preset="auto").scores)
+    assert_array_equal(moved, plain)
+
+
+@pytest.mark.parametrize("n_classes", [3, 5])
+def test_a_classifier_meets_equal_counts_as_a_batch_does(n_classes):
+    support, labels, query, _ = tasks(1, counts=(15,) * n_classes, spread=0.6)
+    options = {**PRESETS["auto"], "tol": 1e-5}
+    y = np.concatenate((labels[0], np.full(15 * n_classes, -1)))
+    clf = TransductiveMaxMarginClassifier(**options).fit(np.concatenate((support[0], query[0])), y)
+    in_batch = solve_tasks(support, labels, query, **options).scores[0]
+    assert_allclose(clf.decision_function(query[0]), in_batch, atol=5e-3)
 
 
 def test_balanced_tasks_gain_and_the_method_is_the_preset():
-    support, labels, query, truth = tasks(60, shots=1, spread=0.6)
+    support, labels, query, truth = tasks(60, shots=1, spread=0.8)
     known = solve_tasks(support, labels, query, preset="balanced")
     assert np.mean(known.labels == truth) > np.mean(solve_tasks(support, labels, query, preset="auto").labels == truth)
     assert_array_equal(get_method("fs-tmmc-balanced").predict_scores(support, labels, query), known.scores)

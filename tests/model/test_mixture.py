@@ -52,8 +52,21 @@ def answers(rows, labels, shares, n_classes):
 def test_equal_classes_are_found_equal(seed):
     rows, labels, truth = clusters([15] * 5, seed=seed)
     posteriors, mixture = answers(rows, labels, None, 5)
-    assert_allclose(mixture.shares, 0.2, atol=0.01)
+    assert_array_equal(mixture.shares, 0.2)
     assert np.mean(posteriors[5:].argmax(axis=1) == truth) > 0.9
+
+
+def test_equal_shares_are_the_more_certain_the_more_queries_show_them():
+    found = []
+    for counts in ([4] * 5, [15] * 5, [60] * 5, [30, 5, 5, 5, 5]):
+        rows, labels, _ = clusters(counts)
+        found.append(fit_mixture(rows @ rows.T, labels, None, 5))
+    certainties = [mixture.equality for mixture in found]
+    assert 0.0 < certainties[0] < certainties[1] < certainties[2] < 1.0
+    assert certainties[3] == 0.0
+    rows, labels, _ = clusters([15] * 5)
+    assert fit_mixture(rows @ rows.T, labels, None, 5, n_query=1_000).equality == 0.0  # a sample
+    assert fit_mixture(rows @ rows.T, labels, np.full(5, 0.2), 5).equality == 0.0  # given
 
 
 def test_in_many_dimensions_equal_shares_have_a_longer_equal_odds(monkeypatch):
@@ -166,6 +179,7 @@ def test_compiled_it_answers_as_in_numpy(counts, shots, dimensions, estimate, hi
         assert_allclose(compiled.shares[task], mixture.shares, atol=1e-5)
         assert_allclose(compiled.within[task], mixture.within, atol=1e-5)
         assert_allclose(compiled.trust[task], mixture.trust, atol=1e-5)
+        assert_allclose(compiled.equality[task], mixture.equality, atol=1e-5)
 
 
 def nuisance(seed, shots=5, n_classes=10, dimensions=100):

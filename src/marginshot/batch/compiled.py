@@ -38,7 +38,7 @@ _compile(grams)
 _compile(mixture)
 _compile(temperature)
 _compile(platt, "fit_platt", "fit_logistic", "penalised_sums")
-_compile(shares, "evidence_of_counts", "enough_queries", "may_be_sparse", "shrink_shares")
+_compile(shares, "evidence_of_counts", "enough_queries", "may_be_sparse", "shrink_shares", "certainty_of_equal")
 _compile(trust)
 _compile(neighbours, "average_gram", "smooth_gram")
 _compile(graph, "measure_edges", "trust_by_labels", "even_masses", "graph_logits")
@@ -115,11 +115,13 @@ def fit_mixtures(
     within: Array,
     trusted: Array,
     temperatures: Array,
+    equalities: Array,
 ) -> None:
     """Fit a mixture to each task.
 
     ``gram_batch`` (T, M, M), support rows first; ``labels`` (T, n); ``hints`` (T, N, m); ``class_shares`` (T, N).
-    Written in place: ``logits`` (T, N, M), shares ``found`` (T, N), ``within``, ``trusted`` and ``temperatures`` (T,).
+    Written in place: ``logits`` (T, N, M), shares ``found`` (T, N), ``within``, ``trusted``, ``temperatures``
+    and ``equalities`` (T,).
     """
     weights, n_query = np.ones(labels.shape[1]), hints.shape[2]
     for task in range(gram_batch.shape[0]):
@@ -128,6 +130,7 @@ def fit_mixtures(
         )
         logits[task], found[task] = fitted.logits, fitted.shares
         within[task], trusted[task], temperatures[task] = fitted.within, fitted.trust, fitted.temperature
+        equalities[task] = fitted.equality
 
 
 @entry_point

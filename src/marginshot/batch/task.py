@@ -38,6 +38,7 @@ class BatchMixture:
     within: Array
     trust: Array
     temperature: Array
+    equality: Array
 
 
 class BatchTask:
@@ -199,12 +200,12 @@ def fit_mixtures(
     n_tasks, n_rows, n_classes = len(grams), grams.shape[1], hints.shape[1]
     given = np.full((n_tasks, n_classes), 1.0 / n_classes) if shares is None else np.ascontiguousarray(shares)
     logits, found = np.empty((n_tasks, n_classes, n_rows)), np.empty((n_tasks, n_classes))
-    within, trust, temperature = np.empty((3, n_tasks))
-    written = (logits, found, within, trust, temperature)
+    within, trust, temperature, equality = np.empty((4, n_tasks))
+    written = (logits, found, within, trust, temperature, equality)
     compiled.fit_mixtures(grams, labels, hints, given, shares is None, equal_odds, *written)
     heard = np.broadcast_to(heard, n_tasks)
     logits *= heard[:, None, None]
-    return BatchMixture(logits.transpose(0, 2, 1), found, within, heard * trust, temperature)
+    return BatchMixture(logits.transpose(0, 2, 1), found, within, heard * trust, temperature, equality)
 
 
 def fit_platt(margins: Array, labels: Labels, regression: Regression) -> tuple[Array, Array]:

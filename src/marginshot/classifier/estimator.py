@@ -73,9 +73,10 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         Sharpness of the query term (γ2).
     prior : {"uniform", "estimate"}, array of shape (n_classes,), or None, default="uniform"
         Share π of each class among the unlabelled rows, in the order of ``classes_``. Sets the offset 2π − 1, without
-        which the method does not work; None gives the equations as printed. "estimate" finds π in the task itself. The
-        calibrations "mixture" and "graph" take given shares as known: answers to the unlabelled rows meet them by class
-        biases, which `predict` keeps. See `marginshot.model.shares`, `marginshot.model.counts`.
+        which the method does not work; None gives the equations as printed. "estimate" finds π in the task itself. With
+        the calibrations "mixture" and "graph", answers to the unlabelled rows meet given shares by class biases, which
+        `predict` keeps, and equal shares that are found as far as they are certain. See `marginshot.model.shares`,
+        `marginshot.model.counts`.
     kernel : {"linear", "rbf", "poly", "precomputed"} or callable, default="linear"
         With "precomputed", `fit` takes the (n_rows, n_rows) kernel matrix and `predict` the kernel between new rows and
         those of `fit`; no transform is applied. A callable takes (a, D) and (b, D) and returns (a, b).

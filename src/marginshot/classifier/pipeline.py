@@ -1,7 +1,7 @@
 """The method, step by step: the one module that decides what happens in which order.
 
     features → transform → neighbours → graph of neighbours → kernel → mixture and class shares → planes → combination
-    → known counts → sharpness
+    → counts, as far as they are certain → sharpness
 
 `solve` asks a task for each step. A small task (`small.py`), a large one (`large.py`) and a batch of small ones
 (`marginshot.batch.solve`) do the same steps by other means. Arrays of a batch have a leading axis of tasks, written
@@ -47,7 +47,7 @@ class Space(Enum):
 
 
 class FittedMixture(Protocol):
-    """What `solve` reads of a mixture: shares (..., N); variance within classes, trust and temperature, each (...)."""
+    """What `solve` reads of a mixture: shares (..., N); the rest, as in `marginshot.model.mixture`, (...)."""
 
     @property
     def shares(self) -> Array: ...  # noqa: D102
@@ -57,6 +57,8 @@ class FittedMixture(Protocol):
     def trust(self) -> Array | float: ...  # noqa: D102
     @property
     def temperature(self) -> Array | float: ...  # noqa: D102
+    @property
+    def equality(self) -> Array | float: ...  # noqa: D102
 
 
 class Task(Protocol):
@@ -151,7 +153,7 @@ def solve(task: Task, settings: Settings, shares: Array) -> Solution:
     nothing = np.zeros(shares.shape[:-1])
     omega = task.spread_labels() if n_neighbors and settings.answers.uses_graph else nothing
     task.build_kernel()
-    mixture = _find_mixture(task, settings, shares) if settings.needs_mixture else None
+    mixture, certainty = _find_mixture(task, settings, shares) if settings.needs_mixture else (None, nothing)
     if mixture is not None:
         shares = mixture.shares
     class_offsets = offsets(settings.prior, shares)
@@ -163,8 +165,8 @@ def solve(task: Task, settings: Settings, shares: Array) -> Solution:
     evidence = Evidence(n_support, n_classes, within, trust, temperature, np.asarray(omega))
     combination = settings.answers.combine(task, evidence)
     solution = Solution(shares, class_offsets, answering, combination)
-    if settings.knows_counts and task.n_query:
-        biases = meet_shares(shares, task.divide(solution))
+    if settings.meets_shares and task.n_query and np.any(certainty):
+        biases = meet_shares(shares, certainty, task.divide(solution))
         combination = replace(combination, intercept=combination.intercept + biases)
         solution = replace(solution, combination=combination)
     single = np.where(trust > 0.0, share_of_single(task.labels, n_classes), 0.0)
@@ -174,16 +176,20 @@ def solve(task: Task, settings: Settings, shares: Array) -> Solution:
     return solution
 
 
-def _find_mixture(task: Task, settings: Settings, shares: Array) -> FittedMixture:
-    """The mixture that the settings ask for: where shares are estimated, and where answers come from."""
+def _find_mixture(task: Task, settings: Settings, shares: Array) -> tuple[FittedMixture, Array]:
+    """The mixture that the settings ask for, by which shares are estimated and answers given.
+
+    Also how certain its shares are, (...): given ones entirely, estimated ones where they are found to be equal.
+    """
     if not is_estimated(settings.prior):
-        return task.fit_mixture(Space.KERNEL, shares, 0.0, 1.0)
+        return task.fit_mixture(Space.KERNEL, shares, 0.0, 1.0), np.ones(shares.shape[:-1])
     jointly = settings.answers.answers_jointly
     space = space_of_shares(settings, task.n_classes)
     mixture = task.fit_mixture(space, None, EQUAL_ODDS if jointly else EQUAL_ODDS_OF_OFFSETS, 1.0)
-    if not jointly or space is Space.KERNEL:
-        return mixture
-    return task.fit_mixture(Space.KERNEL, mixture.shares, 0.0, np.sign(np.asarray(mixture.trust)))
+    equality = np.asarray(mixture.equality)
+    if jointly and space is not Space.KERNEL:
+        mixture = task.fit_mixture(Space.KERNEL, mixture.shares, 0.0, np.sign(np.asarray(mixture.trust)))
+    return mixture, equality
 
 
 def space_of_shares(settings: Settings, n_classes: int) -> Space:

@@ -111,9 +111,9 @@ class Settings:
         return is_estimated(self.prior) or self.answers.answers_jointly
 
     @property
-    def knows_counts(self) -> bool:
-        """Whether joint answers are to meet class shares that the user gives."""
-        return self.answers.answers_jointly and self.prior is not None and not is_estimated(self.prior)
+    def meets_shares(self) -> bool:
+        """Whether answers are to meet the class shares, as far as these are certain."""
+        return self.answers.answers_jointly and self.prior is not None
 
     @property
     def stages(self) -> tuple[float, ...]:

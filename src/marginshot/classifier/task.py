@@ -156,7 +156,7 @@ class OneTask(ABC):
             equal_odds,
             self.n_query,
         )
-        return mixture if np.all(heard) else believe(mixture, 0.0, mixture.shares)
+        return mixture if np.all(heard) else believe(mixture, 0.0, mixture.shares, 0.0)
 
     def fit_platt(self, regression: Regression) -> tuple[Array, Array]:
         """Slopes and intercepts (N,) of a regression of each class on the margins of the support."""

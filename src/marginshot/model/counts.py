@@ -1,6 +1,6 @@
-"""Known class counts: class biases under which the answers to the queries have given shares.
+"""Class counts: biases under which the answers to the queries have the shares of the classes, where these are certain.
 
-Not in the paper. Where the shares π of the classes among m queries are given, answers with other counts contain errors.
+Not in the paper. Where the shares π of the classes among m queries are known, answers with other counts contain errors.
 Scores z are corrected by one bias a class, so that
 
     Σ_i softmax_c(2 (z_i + b)) = m π_c
@@ -11,6 +11,9 @@ and are not counted.
 
 The biases minimise the convex function ½ Σ_i logsumexp(2 (z_i + b)) − m π·b. Newton's method needs the counts and their
 derivatives, which are sums over rows: a large task adds them up block by block.
+
+Shares that are given are certain. Estimated ones are in part, where they are found to be equal
+(`marginshot.model.shares`); a part of the biases is added then.
 """
 
 from __future__ import annotations
@@ -36,18 +39,20 @@ LONGEST_STEP = 1.0
 RIDGE = 1e-9  # of the queries: where all answers are certain, second derivatives vanish
 
 
-def meet_shares(shares: Array, divide: Divide) -> Array:
+def meet_shares(shares: Array, certainty: Array, divide: Divide) -> Array:
     """Biases (..., N) with which ``divide`` meets the ``shares`` (..., N) of the rows it counts, each task by itself.
+
+    They are multiplied by the ``certainty`` (...) of the shares, 0 to 1.
 
     Examples
     --------
     >>> scores = np.array([[1.0, 0.0], [0.6, 0.0], [0.2, 0.0], [0.0, 0.5]])
-    >>> biases = meet_shares(np.array([0.5, 0.5]), lambda b: divide_scores(scores, b))
+    >>> biases = meet_shares(np.array([0.5, 0.5]), np.array(1.0), lambda b: divide_scores(scores, b))
     >>> (scores + biases).argmax(axis=1)
     array([0, 0, 1, 1])
     """
     biases = np.zeros_like(shares)
-    unmet = np.ones(shares.shape[:-1], dtype=bool)
+    unmet = certainty > 0.0
     for _ in range(MAX_ITER):
         counts, derivatives = divide(biases)
         total = counts.sum(axis=-1, keepdims=True)
@@ -59,7 +64,7 @@ def meet_shares(shares: Array, divide: Divide) -> Array:
         step = np.linalg.solve(derivatives + ridge, excess[..., None])[..., 0]
         longest = np.ptp(step, axis=-1, keepdims=True)
         biases = np.where(unmet[..., None], biases - step / np.maximum(longest / LONGEST_STEP, 1.0), biases)
-    return np.asarray(biases)
+    return np.asarray(certainty[..., None] * biases)
 
 
 def divide_scores(scores: Array, biases: Array) -> tuple[Array, Array]:

@@ -55,6 +55,7 @@ from marginshot.model.shares import (
     LEAST_SHARE,
     PSEUDO_COUNT_FREE,
     PSEUDO_COUNT_SPARSE,
+    certainty_of_equal,
     enough_queries,
     evidence_of_counts,
     may_be_sparse,
@@ -107,6 +108,8 @@ class Mixture(NamedTuple):
         Log-probability of the rows, up to that of the counts and a constant.
     clustered : bool
         Whether queries, left out, are nearer to their centre than to the task's mean.
+    equality : float
+        Certainty, 0 to 1, that all queries are divided equally, where the evidence chose so; else 0.
     """
 
     coef: Array
@@ -118,6 +121,7 @@ class Mixture(NamedTuple):
     temperature: float
     evidence: float
     clustered: bool
+    equality: float
 
 
 class Support(NamedTuple):
@@ -212,27 +216,32 @@ def fit_mixture(
     unanswered = np.zeros((n_classes, m))
     equal = alternate(gram, geometry, support, hints, shares, 0.0, unanswered)
     if not estimate:
-        return believe(equal, equal.trust, shares)
-    found, clustered, evidence = equal, equal.clustered or labels_are_clustered(geometry, support), equal.evidence
-    unequal = False
+        return believe(equal, equal.trust, shares, 0.0)
+    found, clustered = equal, equal.clustered or labels_are_clustered(geometry, support)
+    lead = math.inf  # of the evidence for equal shares over that for any other division
     for attempt in range(3 if m else 0):  # free from the support, free from one class, sparse from the support
         sparse = attempt == 2
-        if sparse and not (unequal and may_be_sparse(n_classes)):
+        if sparse and not (lead < 0.0 and may_be_sparse(n_classes)):
             break
         start = all_in_one_class(support, m) if attempt == 1 else unanswered
         pseudo_count = PSEUDO_COUNT_SPARSE if sparse else PSEUDO_COUNT_FREE
         other = alternate(gram, geometry, support, hints, np.empty(0), pseudo_count, start)
         of_counts = evidence_of_counts(m * other.shares, sparse, equal_odds, geometry.dimensions)
         clustered = clustered or other.clustered
-        if other.evidence + of_counts > evidence:
-            found, evidence, unequal = other, other.evidence + of_counts, True
+        lead_over_other = equal.evidence - other.evidence - of_counts
+        if lead_over_other < min(lead, 0.0):
+            found = other
+        lead = min(lead, lead_over_other)
     if not (clustered and enough_queries(n_query, found.shares)):
-        return believe(equal, 0.0, shares)
-    return believe(found, found.trust, shrink_shares(found.shares, found.trust))
+        return believe(equal, 0.0, shares, 0.0)
+    if lead > 0.0:
+        # Counts of a sample say little of whether all counts are equal.
+        return believe(equal, equal.trust, shares, certainty_of_equal(lead, n_classes) if m == n_query else 0.0)
+    return believe(found, found.trust, shrink_shares(found.shares, found.trust), 0.0)
 
 
-def believe(mixture: Mixture, trust: float, shares: Array) -> Mixture:
-    """The mixture with logits as large as it is trusted, and these ``shares`` (N,)."""
+def believe(mixture: Mixture, trust: float, shares: Array, equality: float) -> Mixture:
+    """The mixture with logits as large as it is trusted, these ``shares`` (N,), and as certain of their equality."""
     return Mixture(
         trust * mixture.coef,
         trust * mixture.intercept,
@@ -243,6 +252,7 @@ def believe(mixture: Mixture, trust: float, shares: Array) -> Mixture:
         mixture.temperature,
         mixture.evidence,
         mixture.clustered,
+        trust * equality,
     )
 
 
@@ -328,6 +338,7 @@ def alternate(
         temperature_by_labels(-beta * of_support, support.labels, counted, len(gram)),
         evidence,
         are_clustered(left_out, geometry, support),
+        0.0,
     )
 
 
