@@ -143,7 +143,7 @@ def test_a_classifier_meets_equal_counts_as_a_batch_does(n_classes):
 
 
 def test_balanced_tasks_gain_and_the_method_is_the_preset():
-    support, labels, query, truth = tasks(60, shots=1, spread=0.8)
+    support, labels, query, truth = tasks(60, shots=1, spread=1.0)
     known = solve_tasks(support, labels, query, preset="balanced")
     assert np.mean(known.labels == truth) > np.mean(solve_tasks(support, labels, query, preset="auto").labels == truth)
     assert_array_equal(get_method("fs-tmmc-balanced").predict_scores(support, labels, query), known.scores)
