@@ -30,7 +30,7 @@ from marginshot.labelling.names import Names, embed_names, with_names
 from marginshot.labelling.rejection import fit_rejection, measure
 from marginshot.labelling.sketch import EmbeddingView
 from marginshot.labelling.store import open_store
-from marginshot.labelling.suggestions import doubts, suggest_rows
+from marginshot.labelling.suggestions import suggest_rows
 from marginshot.labelling.tables import text_rows
 from marginshot.labelling.worklist import Evidence, expected_accuracy, fit_correction, worklist
 
@@ -201,6 +201,12 @@ def follow_lists(X: NDArray[np.float32], y: Rows, given: Rows) -> list[float]:
         confidence, right = fitted.label_distributions_.max(axis=1), fitted.transduction_ == y
     promised = expected_accuracy(confidence, given >= 0, fit_correction(evidence)).value
     return [*row, ((given >= 0).sum() - n_given) / len(y), promised, right.mean()]
+
+
+def doubts(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Square of one minus the lead of the label over the runner-up, (n_rows,); never quite zero."""
+    ordered = np.partition(probabilities, (-2, -1), axis=1)
+    return (1.0 - (ordered[:, -1] - ordered[:, -2])) ** 2 + 1e-6
 
 
 def by_margin(view: EmbeddingView, probabilities: NDArray[np.float64], given: Rows, n: int) -> Rows:

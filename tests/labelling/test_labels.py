@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 from scipy.sparse import csr_array
 
-from marginshot.labelling import label_embeddings, label_texts, load_model, rejection
+from marginshot.labelling import label_embeddings, label_texts, load_model, rejection, suggestions
 from marginshot.labelling.embedding_map import embedding_map
 from marginshot.labelling.exports import export_paths, write_export
 from marginshot.labelling.formats import Tool
@@ -121,9 +121,9 @@ def test_more_suggestions_than_items(blobs):
 def test_suggestions_spread_over_the_doubtful_groups():
     rng = np.random.default_rng(0)
     group = np.repeat(np.arange(4), 20)
-    X = 5.0 * np.eye(4)[group] + 0.1 * rng.normal(size=(80, 4))
+    X = 5.0 * np.eye(20)[group] + rng.normal(size=(80, 20))
     probabilities = np.where(group[:, None] < 3, [0.5, 0.5], [1.0, 0.0])
-    probabilities[group == 1] = [0.7, 0.3]
+    probabilities[group == 1] = [0.9, 0.1]
     given = np.full(80, -1)
     given[[0, 20, 40, 60]] = [0, 1, 0, 1]
     rows = suggest_rows(EmbeddingView(X), probabilities, given, 3)
@@ -132,18 +132,57 @@ def test_suggestions_spread_over_the_doubtful_groups():
     assert group[rows[-1]] == 1
 
 
-def test_half_of_the_first_suggestions_are_typical_of_groups_without_a_label():
+def test_groups_without_a_label_are_asked_about_though_the_answers_are_sure():
     rng = np.random.default_rng(0)
     group = np.repeat(np.arange(4), [30, 20, 10, 20])
-    X = 5.0 * np.eye(4)[group] + 0.1 * rng.normal(size=(80, 4))
+    X = 5.0 * np.eye(20)[group] + rng.normal(size=(80, 20))
     X[35] += 2.0  # an odd one of group 1
     given = np.full(80, -1)
     given[[0, 79]] = [0, 1]
-    # The classifier is sure of everything but the labelled group 0; it knows nothing of groups 1 and 2.
-    probabilities = np.where(group[:, None] == 0, [0.5, 0.5], [0.0, 1.0])
-    typical, doubtful = suggest_rows(EmbeddingView(X), probabilities, given, 2)
-    assert group[[typical, doubtful]].tolist() == [1, 0]
-    assert typical != 35
+    # The classifier is sure of everything, also of groups 1 and 2, of which it knows nothing.
+    probabilities = np.where(group[:, None] == 0, [1.0, 0.0], [0.0, 1.0])
+    rows = suggest_rows(EmbeddingView(X), probabilities, given, 2)
+    assert group[rows].tolist() == [1, 2]
+    assert 35 not in rows
+
+
+def test_each_suggestion_covers_most_of_the_errors_left():
+    rng = np.random.default_rng(0)
+    view = EmbeddingView(rng.normal(size=(60, 5)))
+    probabilities = rng.dirichlet(np.ones(3), size=60)
+    given = np.where(np.arange(60) < 6, np.arange(60) % 3, -1)
+    cosines = np.maximum(view.sketch @ view.sketch.T, 0.0)
+    weights = 1.0 - probabilities[6:].max(axis=1) + suggestions.DISTRUST * 0.5
+
+    def covered(rows):
+        return float(weights @ cosines[6:, rows].max(axis=1))
+
+    chosen = list(range(6))
+    for row in suggest_rows(view, probabilities, given, 54).tolist()[:25]:
+        best = max(covered([*chosen, other]) for other in range(60))
+        chosen.append(row)
+        assert covered(chosen) == pytest.approx(best, rel=1e-5)
+
+
+def test_fewer_suggestions_are_the_first_of_more(blobs):
+    X, _, labels = blobs
+    few, many = (label_embeddings(X, labels, suggest=n).answers.suggested for n in (5, 20))
+    assert many[:5] == few
+
+
+def test_doubtful_rows_are_found_among_many(monkeypatch):
+    monkeypatch.setattr(suggestions, "_MOST_ROWS", 50)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 8))
+    doubtful = rng.permutation(2000)[:40]
+    probabilities = np.tile([1.0, 0.0], (2000, 1))
+    probabilities[doubtful] = 0.5
+    given = np.where(np.isin(np.arange(2000), doubtful), -1, 0)
+    given[rng.permutation(2000)[:600]] = -1  # 1,400 labels: the answers are trusted
+    rows = suggest_rows(EmbeddingView(X), probabilities, given, 100)
+    assert set(rows[:10].tolist()) <= set(doubtful.tolist())
+    assert len(set(rows.tolist())) == 100
+    assert (given[rows] == -1).all()
 
 
 def test_suggestions_among_copies_of_one_item():

@@ -9,12 +9,10 @@ from numpy.typing import NDArray
 
 from marginshot.model.neighbour_search import nearest_of_each, search_is_fast
 from marginshot.model.primitives import average
-from marginshot.model.subsets import evenly
 from marginshot.model.transforms import l2_normalize
 
 N_DIRECTIONS = 128
 N_NEIGHBORS = 10
-_MOST_TYPICAL = 5_000  # rows among which typical ones are searched; the neighbours of 100,000 take half a minute
 
 Array = NDArray[np.float32]  # half the time of float64, and cosines need no more
 
@@ -54,21 +52,6 @@ class EmbeddingView:
         """Nearest rows of each, nearest first, (n_rows, at most 10); none where rows are too many to search."""
         k = min(N_NEIGHBORS, len(self) - 1) if search_is_fast(len(self)) else 0
         return nearest_of_each(self.sketch, k) if k > 0 else np.empty((len(self), 0), dtype=np.int64)
-
-    @cached_property
-    def neighbour_cosines(self) -> Array:
-        """Cosines with the neighbours, at least 0, (n_rows, at most 10)."""
-        columns = self.neighbours.T  # one at a time: all the neighbours of all rows are ten times the rows
-        found = [np.einsum("ij,ij->i", self.sketch, self.sketch[nearest]) for nearest in columns]
-        return np.maximum(np.stack(found, axis=1), 0.0) if found else np.empty((len(self), 0), dtype=np.float32)
-
-    @cached_property
-    def typicality(self) -> tuple[NDArray[np.int64], Array]:
-        """Rows (n,), at most 5,000 evenly spread, and the mean cosine (n,) of each with its nearest ones among them."""
-        rows = evenly(len(self), _MOST_TYPICAL)
-        part = self if len(rows) == len(self) else EmbeddingView(self.sketch[rows])
-        cosines = part.neighbour_cosines
-        return rows, cosines.sum(axis=1) / max(cosines.shape[1], 1)
 
     @cached_property
     def smooth(self) -> Array:
