@@ -266,3 +266,71 @@ def test_corrections_in_a_table_of_texts(workplace, run):
     code, _, err = run("label", "tickets.csv", "--out", "done.csv")
     assert code == 2
     assert "row 4 is 'bug' in tickets.csv and was corrected to 'praise'" in err
+
+
+def said(table: Path) -> dict[str, str]:
+    return dict(load_record(record_path(table)).said)
+
+
+def test_what_was_said_goes_with_a_renamed_picture(first, workplace, run):
+    correct(first, {"red-2.png": "pink", "red-4.png": "pink", "red-6.png": "pink"})
+    (workplace / "photos" / "red-2.png").rename(workplace / "photos" / "rose.png")  # before it was used
+    code, _, err = run(*AGAIN)
+    assert code == 0, err
+    assert "1 item was renamed, and its label went with it: rose.png." in err
+    (workplace / "photos" / "red-4.png").rename(workplace / "photos" / "trip" / "rose.png")  # and after it was
+    code, _, err = run(*AGAIN)
+    assert code == 0, err
+    assert "1 item was renamed, and its label went with it: trip/rose.png." in err
+    assert said(first) == dict.fromkeys(["rose.png", "red-6.png", "trip/rose.png"], "pink")
+    labels = {row["item"]: row for row in read(first)}
+    assert [labels[name]["review"] for name in said(first)] == ["example"] * 3
+
+
+def test_what_was_said_of_a_replaced_picture_is_kept_but_not_used(first, workplace, run, draw_picture):
+    correct(first, {"red-2.png": "pink", "red-4.png": "pink", "red-6.png": "pink"})
+    assert run(*AGAIN)[0] == 0
+    shutil.copy(workplace / "photos" / "red-2.png", workplace / "kept.png")
+    draw_picture(workplace / "photos" / "red-2.png", "green", 77)
+    for _ in range(2):
+        code, _, err = run(*AGAIN)
+        assert code == 0, err
+        assert "1 picture was replaced by another, and the label said of it is not used: red-2.png." in err
+        (row,) = (row for row in read(first) if row["item"] == "red-2.png")
+        assert (row["label"], row["review"] != "example") == ("green", True)
+        assert said(first)["red-2.png"] == "pink"
+    correct(first, {"red-2.png": "pink"})  # said of the new one
+    for _ in range(2):
+        assert "not used" not in run(*AGAIN)[2]
+        (row,) = (row for row in read(first) if row["item"] == "red-2.png")
+        assert (row["label"], row["review"]) == ("pink", "example")
+
+
+def test_a_picture_that_was_labelled_and_is_gone_is_named(first, workplace, run):
+    correct(first, {"red-2.png": "pink", "red-4.png": "pink"})
+    (workplace / "photos" / "red-2.png").unlink()
+    code, _, err = run(*AGAIN)
+    assert code == 0, err
+    assert "1 item that you labelled is gone; what you said is kept: red-2.png." in err
+    assert said(first)["red-2.png"] == "pink"
+
+
+def test_corrections_follow_the_rows_of_a_table_that_is_edited(workplace, run):
+    source, out = workplace / "t.csv", workplace / "out.csv"
+    texts = ["late train", "late bus", "sweet cake", "sweet pie", "late tram", "sweet tart"]
+    rows = [{"body": text, "label": ["go", "", "eat", "", "", ""][n]} for n, text in enumerate(texts)]
+    write(rows, source)
+    assert run("label", "t.csv", "--text", "body", "--out", "out.csv", "--no-gallery")[0] == 0
+    corrected = read(out)
+    for row in corrected:
+        row["label"] = {"late tram": "rail", "sweet tart": "bake"}.get(row["body"], row["label"])
+    write(corrected, out)
+    # Sorted, with one more row and one more column, and without the row of one correction.
+    edited = [{"body": "new", "label": ""}, *rows[-2::-1]]
+    write([{"id": "7", **row} for row in edited], source)
+    for _ in range(2):
+        code, _, err = run("label", "t.csv", "--out", "out.csv")
+        assert code == 0, err
+        assert "1 item that you labelled is gone; what you said is kept: 'bake'." in err
+        found = {row["body"]: (row["label"], row["review"]) for row in read(out)}
+        assert found["late tram"] == ("rail", "example")

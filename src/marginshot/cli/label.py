@@ -154,7 +154,7 @@ def command(
     store = _labels.open_cache(cache, cache_size, use=use_cache)
     said = gather(outputs, opened, examples or (), store)
     options = _labels.remembered(context, REMEMBERED, said)
-    request = label_request(opened, said.examples, encoder, settings, said.labels, options)
+    request = label_request(opened, said.examples, encoder, settings, said.labels, said.of, options)
     if not dry_run and _labels.resume(outputs, request):
         return
     said.check_not_moved(source, out)

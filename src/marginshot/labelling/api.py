@@ -206,11 +206,12 @@ def label_request(
     encoder: str | None,
     settings: LabelSettings,
     said: Mapping[str, str] | None = None,
+    said_of: Mapping[str, str] = MappingProxyType({}),
     options: Mapping[str, Any] | None = None,
 ) -> Request:
     """The request to label ``source`` from ``examples`` and the labels ``said`` in tables that a run wrote."""
     named = {"command": "label", "encoder": encoder or PICTURE_ENCODER}  # compared for pictures only
-    return Request(source, {"examples": tuple(examples)}, {**named, **asdict(settings)}, said, options)
+    return Request(source, {"examples": tuple(examples)}, {**named, **asdict(settings)}, said, said_of, options)
 
 
 def label_collection(

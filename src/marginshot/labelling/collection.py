@@ -50,6 +50,8 @@ class Collection:
         Number of files beside the items that are of no kind we read, by suffix.
     skipped : mapping of str to str
         What was not looked into, such as a link to a folder, and why.
+    digests : tuple of str
+        Hash of each content, once all are read.
     """
 
     kind: Kind
@@ -59,6 +61,7 @@ class Collection:
     listed: NDArray[np.bool_]
     not_read: Mapping[str, int] = field(default_factory=dict)
     skipped: Mapping[str, str] = field(default_factory=dict)
+    digests: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.items)
@@ -74,6 +77,7 @@ class Collection:
             self.listed[list(rows)],
             self.not_read,
             self.skipped,
+            tuple(self.digests[i] for i in rows) if self.digests else (),
         )
 
 

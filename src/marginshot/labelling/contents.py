@@ -1,12 +1,17 @@
-"""Pictures known by their content: which of them were renamed, and which replaced, since they were last seen."""
+"""Pictures known by their content: which of them were renamed, and which replaced, since they were last seen.
+
+And words for all that may have changed in a source.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from marginshot.labelling.store import file_digest
+
+_NAMED = 5  # items named in a sentence
 
 
 @dataclass(frozen=True)
@@ -105,9 +110,12 @@ class Files:
     def _new(self, sizes: Collection[str]) -> dict[str, Content]:
         """Contents, of one of these sizes, that were not under their key before."""
         found = {}
-        for key in sorted(self._paths) if sizes else ():
-            may_be = "" in sizes or self._stamps[key].partition(" ")[0] in sizes
-            content = self.content(key) if may_be and (key not in self._known or self._differs(key)) else None
+        for key in sorted(self._paths):
+            if "" not in sizes and self._stamps[key].partition(" ")[0] not in sizes:
+                continue
+            known = self._known.get(key)
+            # Without its stamp every file would have to be read to find out which one is another now.
+            content = self.content(key) if known is None or (known.stamp and self._differs(key)) else None
             if content is not None:
                 found[key] = content
         return found
@@ -126,3 +134,44 @@ def _by_digest(contents: Mapping[str, Content]) -> dict[str, list[str]]:
     for key, content in contents.items():
         keys.setdefault(content.digest, []).append(key)
     return keys
+
+
+def words(what: str, items: Sequence[str]) -> list[str]:
+    """A sentence on what happened to items, which names the first few; none where there are none.
+
+    Examples
+    --------
+    >>> words("renamed", ["a.jpg", "b.jpg"])
+    ['2 items were renamed, and their labels went with them: a.jpg, b.jpg.']
+    """
+    if not items:
+        return []
+    one, several = _WORDS[what]
+    named = ", ".join(items[:_NAMED]) + (", …" if len(items) > _NAMED else "")
+    return [f"{f'1 {one}' if len(items) == 1 else f'{len(items):,} {several}'}: {named}."]
+
+
+_WORDS = {
+    "renamed": ("item was renamed, and its label went with it", "items were renamed, and their labels went with them"),
+    "replaced": (
+        "picture was replaced by another, and its label is set aside (undo brings it back)",
+        "pictures were replaced by others, and their labels are set aside (undo brings them back)",
+    ),
+    "set aside": (
+        "picture was replaced by another, and the label said of it is not used",
+        "pictures were replaced by others, and the labels said of them are not used",
+    ),
+    "gone": (
+        "item that you labelled is gone; what you said is kept",
+        "items that you labelled are gone; what you said is kept",
+    ),
+    "taken": ("label is new in the source and was taken", "labels are new in the source and were taken"),
+    "overruled": (
+        "label in the source differs from what was said here, which holds",
+        "labels in the source differ from what was said here, which holds",
+    ),
+    "missing": (
+        "item with a label is gone from the source; the label is kept",
+        "items with labels are gone from the source; the labels are kept",
+    ),
+}

@@ -10,13 +10,14 @@ from typing import Any
 
 from marginshot._lib.reading import DamagedFileError
 from marginshot.labelling.collection import Collection
+from marginshot.labelling.contents import Content, Files, words
 from marginshot.labelling.errors import RefusedError
 from marginshot.labelling.folders import Example, find_picture, find_pictures
 from marginshot.labelling.outputs import Outputs, table_path
 from marginshot.labelling.records import Corrections, Record, is_own, load_record, record_path, row_keys
 from marginshot.labelling.sources import Source
 from marginshot.labelling.store import Store
-from marginshot.labelling.tables import TABLE_SUFFIXES, Table, read_labels, read_table
+from marginshot.labelling.tables import TABLE_SUFFIXES, Table, read_labels, read_table, row_names
 
 
 @dataclass
@@ -29,6 +30,10 @@ class Said:
         The other examples.
     labels : dict of str to str
         Label by the key of the row.
+    of : dict of str to str
+        Hash of the picture that a label was said of, by key, where it is known.
+    aside : set of str
+        Keys of labels that are kept but not used: they were said of pictures that were replaced by others.
     taken : set of Path
         Outputs of which nothing is lost when they are written anew.
     notes : list of str
@@ -39,19 +44,52 @@ class Said:
 
     examples: list[Path] = field(default_factory=list)
     labels: dict[str, str] = field(default_factory=dict)
+    of: dict[str, str] = field(default_factory=dict)
+    aside: set[str] = field(default_factory=set)
     taken: set[Path] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     record: Record | None = None
 
-    def add(self, labels: Mapping[str, str]) -> None:
-        """Take further ``labels``; an empty one takes back what was said before."""
+    def add(self, labels: Mapping[str, str], of: Mapping[str, str]) -> None:
+        """Take further ``labels``, said of the pictures ``of``; an empty one takes back what was said before."""
         self.labels.update(labels)
+        self.of = {key: digest for key, digest in self.of.items() if key not in labels}
+        self.of |= {key: of[key] for key in labels if key in of}
         self.labels = {key: label for key, label in self.labels.items() if label}
 
     def pictures(self, folder: Path, table: Path) -> list[Example]:
         """The pictures of ``folder``, or beside the ``table``, that were labelled; those gone since are left out."""
+        return [Example(path, self.labels[key]) for key, path in self._places(folder, table).items()]
+
+    def _places(self, folder: Path, table: Path) -> dict[str, Path]:
         places = {key: [path for path in (folder / key, table.parent / key) if path.is_file()] for key in self.labels}
-        return [Example(found[0], self.labels[key]) for key, found in places.items() if found]
+        return {key: found[0] for key, found in places.items() if found and key not in self.aside}
+
+    def follow_pictures(self, folder: Path, outputs: Outputs) -> None:
+        """Let labels go with renamed pictures, and set those of replaced ones aside."""
+        seen = {} if self.record is None else self.record.digests
+        known = {key: Content(digest) for key, digest in {**seen, **self.of}.items()}
+        found = {path.relative_to(folder).as_posix(): path for path in find_pictures(folder, [outputs.path])}
+        paths = found | self._places(folder, outputs.table)
+        changes = Files(paths, known).changes(self.labels)
+        renamed = {old: new for old, new in changes.renamed.items() if new not in self.labels}
+        self._rename(renamed)
+        self.aside = set(changes.replaced)
+        self.notes += words("renamed", list(renamed.values())) + words("set aside", changes.replaced)
+        self.notes += words("gone", [key for key in self.labels if key not in paths])
+
+    def follow_rows(self, source: Source) -> None:
+        """Let labels go with rows of a table whose columns are others now."""
+        columns = source.own_columns(row_names(source.rows().n_rows))
+        now = row_keys(columns, [name for name in columns if name != source.label])
+        if self.record is not None and set(self.record.named_by) <= set(columns):
+            self._rename(dict(zip(row_keys(columns, self.record.named_by), now, strict=True)))
+        gone = sorted(set(self.labels) - set(now))
+        self.notes += words("gone", [f"{self.labels[key]!r}" for key in gone])
+
+    def _rename(self, names: Mapping[str, str]) -> None:
+        self.labels = {names.get(key, key): label for key, label in self.labels.items()}
+        self.of = {names.get(key, key): digest for key, digest in self.of.items()}
 
     def check_not_moved(self, folder: Path, out: Path) -> None:
         """Raise RefusedError where the last run moved all pictures of ``folder`` into ``out``."""
@@ -88,7 +126,7 @@ def gather(outputs: Outputs, source: Source, examples: Sequence[Path], store: St
     here = {outputs.table.resolve(), outputs.beside("suggestions.csv").resolve()} if said.record else set()
     used = [said.record] if said.record else []
     if said.record is not None:
-        said.labels = dict(said.record.said)
+        said.labels, said.of = dict(said.record.said), dict(said.record.said_of)
         _take_here(said, said.record, outputs, source)
     for path in examples:
         if path.resolve() in here:
@@ -100,7 +138,11 @@ def gather(outputs: Outputs, source: Source, examples: Sequence[Path], store: St
         home, record, changed = _find(path, table, [outputs.table, *([] if store is None else store.outputs())])
         used.append(record)
         said.notes.append(_sentence(path, changed))
-        said.add(_as_here({**changed.given, **changed.labels}, home, record, source))
+        said.add(_as_here({**changed.given, **changed.labels}, home, record, source), {})
+    if said.labels and source.table is None:
+        said.follow_pictures(source.path, outputs)
+    elif said.labels:
+        said.follow_rows(source)
     if not said.examples:
         said.examples = [Path(path) for record in used[:1] for path in record.options.get("examples") or ()]
     return said
@@ -124,14 +166,14 @@ def _take_here(said: Said, record: Record, outputs: Outputs, source: Source) -> 
         changed = record.corrections(read_table(outputs.table).columns)
         if changed is not None:
             said.taken |= {outputs.table} if changed.whole else set()
-            said.add(changed.labels)
+            said.add(changed.labels, record.digests)
             said.notes += [_sentence(outputs.table, changed)] if changed.labels else []
     suggestions = outputs.beside("suggestions.csv")
     if suggestions.is_file():
         filled = _filled(read_table(suggestions), record, source)
         if filled is not None:
             said.taken.add(suggestions)
-            said.add(filled)
+            said.add(filled, record.digests)
             said.notes += [f"{suggestions}: {len(filled):,} filled in: used as examples."] if filled else []
 
 

@@ -75,12 +75,15 @@ def embed(
     seconds = {"cache": 0.0, "loading": 0.0, "reading": 0.0, "encoder": 0.0}
     vectors: dict[int, NDArray[np.float32]] = {}
     problems: dict[str, str] = {}
+    digests: dict[int, str] = {}
     for batch in embed_batches(collection, encoder, store, on_progress, seconds):
         vectors.update(zip(batch.rows, batch.X, strict=True))
         problems |= batch.problems
+        digests |= batch.digests
     rows = sorted(vectors)
     X = np.stack([vectors[row] for row in rows]) if rows else np.empty((0, 0), dtype=np.float32)
-    return Embedded(collection.select(rows), X, problems, seconds)
+    readable = replace(collection.select(rows), digests=tuple(digests[row] for row in rows))
+    return Embedded(readable, X, problems, seconds)
 
 
 @dataclass(frozen=True)

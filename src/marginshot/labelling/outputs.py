@@ -256,11 +256,12 @@ class Outputs:
         """
         source, columns = labelling.request.source, labelling.columns()
         columns = columns if source is None else source.filled(columns)
+        earlier = before.columns()["item"] if labelling is not before else ()
+        known = labelling.collection.digests if self.pictures else ()
+        digests = [known[row] for row in labelling.rows] if known else []
         with _owned(store, self.table) as table:
             write_table(columns, table)
-            remember(
-                self.table, columns, labelling.request, before.columns()["item"] if labelling is not before else ()
-            )
+            remember(self.table, columns, labelling.request, earlier, digests)
 
     def place_pictures(self, labelling: Labelling, on_progress: Progress = silent) -> Placed | None:
         """Copy, move or link every labelled picture into the folder of its class; None where they stay as they are."""

@@ -54,6 +54,8 @@ class WrittenTable:
         What the columns hold, as text.
     before : list of str
         Where each picture was before it was moved; empty unless pictures were.
+    digests : list of str
+        Hash of each picture; empty for tables.
     """
 
     keys: list[str]
@@ -62,6 +64,7 @@ class WrittenTable:
     runner_up: list[str]
     review: list[str]
     before: list[str] = field(default_factory=list)
+    digests: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,8 @@ class Record:
         The table, and the one before it: a run may be killed before the new one has taken the place of the old.
     said : mapping of str to str
         Labels that the user gave in tables that a run wrote, by key.
+    said_of : mapping of str to str
+        Hash of the picture that each of them was said of, by key; none for tables.
     options : mapping of str to object
         Options of the command, by parameter.
     """
@@ -111,7 +116,15 @@ class Record:
     named_by: tuple[str, ...]
     written: tuple[WrittenTable, ...]
     said: Mapping[str, str] = field(default_factory=dict)
+    said_of: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """Hash of each picture that is in a table, by key, as it was when that was written."""
+        return {
+            key: own for table in reversed(self.written) for key, own in zip(table.keys, table.digests, strict=False)
+        }
 
     def save(self, path: Path) -> None:
         """Write the record to ``path``."""
@@ -150,7 +163,9 @@ def load_record(path: Path) -> Record | None:
         written = tuple(WrittenTable(**table) for table in content["written"])
         if not written or len({len(column) for column in (*_columns(written[0]).values(), written[0].keys)}) != 1:
             raise ValueError("its columns have no rows, or differ in length")
-        if not all(isinstance(label, str) for label in content["said"].values()):
+        if not all(
+            isinstance(label, str) for label in (*content["said"].values(), *content.get("said_of", {}).values())
+        ):
             raise ValueError("its labels are not text")
         return Record(
             **content
@@ -158,7 +173,13 @@ def load_record(path: Path) -> Record | None:
         )
 
 
-def remember(table: Path, columns: Mapping[str, Sequence[Any]], request: Request, before: Sequence[str] = ()) -> None:
+def remember(
+    table: Path,
+    columns: Mapping[str, Sequence[Any]],
+    request: Request,
+    before: Sequence[str] = (),
+    digests: Sequence[str] = (),
+) -> None:
     """Leave the record of a ``table`` that is about to be written; what is known there of the same source is kept.
 
     Parameters
@@ -171,26 +192,30 @@ def remember(table: Path, columns: Mapping[str, Sequence[Any]], request: Request
         What was asked for; the record is of its source.
     before : sequence of str
         Where each picture was before it was moved; empty unless pictures were.
+    digests : sequence of str
+        Hash of each picture; empty for tables.
     """
     if request.source is None:
         return
     path, column = record_path(table), request.source.label or "label"
     named_by = tuple(name for name in columns if name not in (column, *REVIEW_COLUMNS))
     ours = [[as_text(value) for value in columns[name]] for name in (column, *REVIEW_COLUMNS)]
-    new = WrittenTable(row_keys(columns, named_by), ours[0], ours[1], ours[2], ours[3], list(before))
-    record = Record(
-        str(request.source.path.resolve()), column, named_by, (new,), request.said or {}, request.options or {}
-    )
+    new = WrittenTable(row_keys(columns, named_by), ours[0], ours[1], ours[2], ours[3], list(before), list(digests))
+    source, said = str(request.source.path.resolve()), request.said or {}
+    record = Record(source, column, named_by, (new,), said, request.said_of, request.options or {})
     earlier = load_record(path)
     if earlier is not None and earlier.source == record.source:
         record = replace(
             record,
             written=(new, *[written for written in earlier.written if written != new][:1]),
             said=earlier.said if request.said is None else request.said,
+            said_of=earlier.said_of if request.said is None else request.said_of,
             options=earlier.options if request.options is None else request.options,
         )
     names = dict(zip(before, new.keys, strict=True)) if before else {}
-    replace(record, said={names.get(key, key): label for key, label in record.said.items()}).save(path)
+    said = {names.get(key, key): label for key, label in record.said.items()}
+    known = dict(zip(new.keys, digests, strict=False)) | {names.get(k, k): of for k, of in record.said_of.items()}
+    replace(record, said=said, said_of={key: known[key] for key in said if key in known}).save(path)
 
 
 def moved_before(table: Path) -> dict[str, str]:

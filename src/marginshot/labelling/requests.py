@@ -58,6 +58,8 @@ class Request:
     said : mapping of str to str, optional
         Labels that the user gave in tables that a run wrote, by the key of the row (see `records.row_keys`). None where
         nobody looked for any: those known stay known.
+    said_of : mapping of str to str
+        Hash of the picture that each of them was said of, by key, where it is known.
     options : mapping of str to object, optional
         Options for the next run into the same place, by parameter. None leaves those of the run before.
     """
@@ -66,6 +68,7 @@ class Request:
     others: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     said: Mapping[str, str] | None = None
+    said_of: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, Any] | None = None
     _states: dict[str, str] = field(init=False, repr=False)
 

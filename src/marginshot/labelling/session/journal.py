@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from marginshot._lib.reading import reading
 from marginshot.labelling.classes import Classes
 from marginshot.labelling.collection import NONE, UNKNOWN, Collection, Kind, describe_labels
-from marginshot.labelling.contents import Files
+from marginshot.labelling.contents import Files, words
 from marginshot.labelling.errors import RefusedError
 from marginshot.labelling.session import acts
 from marginshot.labelling.session.events import EventLog
 from marginshot.labelling.session.opening import KeyTable, item_keys
-from marginshot.labelling.session.reopening import find_news, words
+from marginshot.labelling.session.reopening import find_news
 from marginshot.labelling.session.replay import apply, follow
 from marginshot.labelling.session.state import Change, Event, State
 

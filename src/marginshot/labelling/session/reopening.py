@@ -1,4 +1,4 @@
-"""What a source says that its session has not heard: labels given there since, and words for all that changed."""
+"""What a source says that its session has not heard: labels given there since."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import numpy as np
 
 from marginshot.labelling.collection import UNKNOWN
 from marginshot.labelling.session.state import Event, Slots, State
-
-_NAMED = 5  # items named in a sentence
 
 
 @dataclass(frozen=True)
@@ -78,36 +76,3 @@ def _name_now(name: str, events: Iterable[Event], classes: Iterable[str]) -> str
         if event.kind in ("rename", "merge") and event.payload["old"] == name:
             name = event.payload["new" if event.kind == "rename" else "into"]
     return name
-
-
-def words(what: str, items: Sequence[str]) -> list[str]:
-    """A sentence on what happened to items, which names the first few; none where there are none.
-
-    Examples
-    --------
-    >>> words("renamed", ["a.jpg", "b.jpg"])
-    ['2 items were renamed, and their labels went with them: a.jpg, b.jpg.']
-    """
-    if not items:
-        return []
-    one, several = _WORDS[what]
-    named = ", ".join(items[:_NAMED]) + (", …" if len(items) > _NAMED else "")
-    return [f"{f'1 {one}' if len(items) == 1 else f'{len(items):,} {several}'}: {named}."]
-
-
-_WORDS = {
-    "renamed": ("item was renamed, and its label went with it", "items were renamed, and their labels went with them"),
-    "replaced": (
-        "picture was replaced by another, and its label is set aside (undo brings it back)",
-        "pictures were replaced by others, and their labels are set aside (undo brings them back)",
-    ),
-    "taken": ("label is new in the source and was taken", "labels are new in the source and were taken"),
-    "overruled": (
-        "label in the source differs from what was said here, which holds",
-        "labels in the source differ from what was said here, which holds",
-    ),
-    "missing": (
-        "item with a label is gone from the source; the label is kept",
-        "items with labels are gone from the source; the labels are kept",
-    ),
-}
