@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
-from marginshot.labelling.classify import make_classifier
+from marginshot.labelling.classify import NamedRows, make_classifier
 from marginshot.labelling.embed import embed
 from marginshot.labelling.encoders import PictureEncoder, TextEncoder
 from marginshot.labelling.folders import collect_unlabelled
-from marginshot.labelling.names import Names, embed_names, with_names
+from marginshot.labelling.names import Names, embed_names
 from marginshot.labelling.rejection import fit_rejection, measure
 from marginshot.labelling.sketch import EmbeddingView
 from marginshot.labelling.store import open_store
@@ -59,7 +59,7 @@ def load_texts() -> tuple[NDArray[np.float32], Rows, Names]:
     with (SHARED / "texts" / "clinc150.csv").open(encoding="utf-8", newline="") as file:
         foreign = [row["text"] for row in csv.DictReader(file) if row["intent"] == "oos"]
     outside = embed(text_rows(foreign, [""] * len(foreign)), TextEncoder(), open_store(True)).X
-    names = embed_names(classes, TextEncoder(), open_store(True), X)
+    names = embed_names(classes, TextEncoder(), open_store(True))
     if names is None:
         raise RuntimeError("The intents of CLINC150 have names.")
     return np.concatenate((X, outside)), np.concatenate((y, np.full(len(outside), -2))), names
@@ -157,8 +157,8 @@ def corrections_table(draws: int, size: int = 40) -> Iterator[tuple[str, list[st
 
 def answers_with(X: NDArray[np.float32], given: Rows, names: Names) -> Rows:
     """Class of each row (n,) by the given labels and the names."""
-    rows, labels, weights = with_names(X, given, names)
-    return make_classifier(rows).fit(rows, labels, sample_weight=weights).transduction_[: len(X)]
+    table = NamedRows(X, names)
+    return table.refitter.fit(*table.examples(given)).transduction_[: len(X)]
 
 
 def worklist_table(draws: int) -> Iterator[tuple[str, list[str]]]:

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from marginshot.labelling.classify import make_classifier
+from marginshot.labelling.classify import NamedRows
 from marginshot.labelling.embed import embed
 from marginshot.labelling.encoders import PictureEncoder, TextEncoder
-from marginshot.labelling.names import Names, embed_names, in_words, is_code, phrasings_of, with_names
+from marginshot.labelling.names import Names, embed_names, in_words, is_code, phrasings_of
 from marginshot.labelling.tables import text_rows
 
 ROOT = Path(__file__).parents[2]
@@ -55,9 +55,10 @@ def clusters():
 
 def test_names_alone_label_every_row(clusters):
     X, y, centres = clusters
-    rows, labels, weights = with_names(X, np.full(120, -1), Names(centres, np.arange(4)))
+    table = NamedRows(X, Names(centres, np.arange(4)))
+    labels, weights = table.examples(np.full(120, -1))
     assert labels.tolist() == [-1] * 120 + [0, 1, 2, 3]
-    answers = make_classifier(rows).fit(rows, labels, sample_weight=weights).transduction_[:120]
+    answers = table.refitter.fit(labels, weights).transduction_[:120]
     assert np.mean(answers == y) == 1.0
 
 
@@ -65,8 +66,8 @@ def test_a_class_known_by_name_alone_is_answered_beside_classes_with_examples(cl
     X, y, centres = clusters
     given = np.where(np.arange(120) % 30 < 2, y, -1)
     given[y == 3] = -1
-    rows, labels, weights = with_names(X, given, Names(centres, np.arange(4)))
-    answers = make_classifier(rows).fit(rows, labels, sample_weight=weights).transduction_[:120]
+    table = NamedRows(X, Names(centres, np.arange(4)))
+    answers = table.refitter.fit(*table.examples(given)).transduction_[:120]
     assert np.mean(answers[y == 3] == 3) == 1.0
 
 
@@ -99,27 +100,39 @@ def test_rows_that_are_none_of_the_classes_do_not_speak_for_names(clusters):
     none = np.where((given < 0) & (y == 0), -2, given)
     names = Names(centres, np.arange(4))
     assert np.array_equal(names.weights(X, none), names.weights(X, given))
-    assert with_names(X, none, names)[1].min() == -1
+    assert NamedRows(X, names).examples(none)[0].min() == -1
+
+
+def test_an_example_counts_less_beside_a_name_that_fits(clusters):
+    X, y, centres = clusters
+    given = np.where((np.arange(120) % 30 < 3) & (y < 3), y, -1)
+    names = Names(centres[[0, 2, 1]], np.array([0, 1, 3]))
+    weights = NamedRows(X, names).examples(given)[1][:120]
+    of_names = names.weights(X, given)
+    np.testing.assert_allclose(weights[given == 0], 1 - 2 / 3 * of_names[0])
+    np.testing.assert_allclose(weights[given == 1], 1 - 2 / 3 * of_names[1])
+    assert of_names[0] > of_names[1]
+    assert (weights[given == 2] == 1).all()
 
 
 def test_names_of_texts_are_embedded_as_texts(encoded):
     collection = text_rows(["late bill", "broken bulb"], ["", ""])
     X = embed(collection, TextEncoder(), None).X
-    names = embed_names(["late_bill", "c17", "brokenBulb"], TextEncoder(), None, X)
+    names = embed_names(["late_bill", "c17", "brokenBulb"], TextEncoder(), None)
     assert names.classes.tolist() == [0, 2]
     assert np.array_equal(names.rows, X)
 
 
 def test_descriptions_stand_for_names_and_codes(encoded):
-    names = embed_names(["c17", "bug"], TextEncoder(), None, np.eye(2), [["a late bill", "bill \udcff"], []])
+    names = embed_names(["c17", "bug"], TextEncoder(), None, [["a late bill", "bill \udcff"], []])
     assert names.classes.tolist() == [0, 0, 1]
     assert sorted(encoded) == ["a late bill", "bill \\udcff", "bug"]
 
 
 def test_no_names_where_nothing_reads_them(encoded):
-    assert embed_names(["c1", "c2"], TextEncoder(), None, np.eye(2)) is None
-    assert embed_names(["red", "blue"], PictureEncoder(), None, np.eye(2)) is None
-    assert embed_names(["red", "blue"], None, None, np.eye(2)) is None
+    assert embed_names(["c1", "c2"], TextEncoder(), None) is None
+    assert embed_names(["red", "blue"], PictureEncoder(), None) is None
+    assert embed_names(["red", "blue"], None, None) is None
 
 
 def test_tickets_from_names_alone():
@@ -130,6 +143,6 @@ def test_tickets_from_names_alone():
     classes = sorted(set(truth))
     encoder = TextEncoder(device="cpu")
     X = embed(text_rows([ticket["body"] for ticket in tickets], [""] * len(tickets)), encoder, None).X
-    rows, labels, weights = with_names(X, np.full(len(X), -1), embed_names(classes, encoder, None, X))
-    answers = make_classifier(rows).fit(rows, labels, sample_weight=weights).transduction_[: len(X)]
+    table = NamedRows(X, embed_names(classes, encoder, None))
+    answers = table.refitter.fit(*table.examples(np.full(len(X), -1))).transduction_[: len(X)]
     assert np.mean([classes[answer] == name for answer, name in zip(answers, truth, strict=True)]) >= 0.9

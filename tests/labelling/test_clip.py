@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from marginshot.labelling.classify import NamedRows
 from marginshot.labelling.embed import embed
 from marginshot.labelling.encoders import PictureEncoder, text_side
 from marginshot.labelling.folders import collect_unlabelled
-from marginshot.labelling.names import embed_names, with_names
+from marginshot.labelling.names import embed_names
+from marginshot.labelling.session.solving import Solver
+from marginshot.labelling.session.state import Class, State
 
 pytest.importorskip("torch", reason="needs the extra clip")
 transformers = pytest.importorskip("transformers", reason="needs the extra clip")
@@ -45,12 +49,30 @@ def test_names_lie_among_the_pictures_that_one_network_embeds(tiny, tmp_path, dr
     X = embed(collect_unlabelled(tmp_path / "photos"), encoder, None).X
     assert X.shape == (12, 8)
     np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1.0, rtol=1e-5)
-    names = embed_names(["red", "blue", "c17"], encoder, None, X)
+    names = embed_names(["red", "blue", "c17"], encoder, None)
     assert names.classes.tolist() == [0, 1]
-    np.testing.assert_allclose(names.rows.mean(axis=0), X.mean(axis=0), atol=1e-5)
-    distances = np.linalg.norm(names.rows - X.mean(axis=0), axis=1)
+    assert_among(NamedRows(X, names).rows[12:], X)
+    assert NamedRows(X, names).examples(np.full(12, -1))[0].tolist() == [-1] * 12 + [0, 1]
+
+
+def assert_among(names, X):
+    """Names (2, D) lie around the mean of the items X (n, D), at their mean distance."""
+    np.testing.assert_allclose(names.mean(axis=0), X.mean(axis=0), atol=1e-5)
+    distances = np.linalg.norm(names - X.mean(axis=0), axis=1)
     np.testing.assert_allclose(distances, np.linalg.norm(X - X.mean(axis=0), axis=1).mean(), rtol=1e-3)
-    assert with_names(X, np.full(12, -1), names)[1].tolist() == [-1] * 12 + [0, 1]
+
+
+def test_names_in_a_session_lie_among_all_pictures_that_are_embedded_by_then(tiny, tmp_path, draw_picture):
+    for place, colour in enumerate(["red"] * 6 + ["blue"] * 6):
+        draw_picture(tmp_path / "photos" / f"{place:02}.png", colour, place)
+    encoder = PictureEncoder(f"clip:{tiny}", "cpu")
+    X = embed(collect_unlabelled(tmp_path / "photos"), encoder, None).X
+    classes = (Class(0, "red"), Class(1, "blue"))
+    state = replace(State.empty(12), classes=classes, next_id=2)
+    solver = Solver(encoder, None, np.ones(12, dtype=bool))
+    for n_ready in (8, 12):
+        solver.solve(state, np.arange(n_ready), X[:n_ready])
+        assert_among(solver._table.rows[n_ready:], X[:n_ready])
 
 
 def test_a_text_is_embedded_as_the_model_does_and_apart_from_pictures_in_the_cache(tiny):

@@ -242,7 +242,7 @@ def label_collection(
     started = time.perf_counter()
     given = encode_given(readable.labels, wanted)
     descriptions = [classes.get(name, ()) for name in wanted]
-    names = embed_names(wanted, encoder, store, embedded.X, descriptions) if settings.names else None
+    names = embed_names(wanted, encoder, store, descriptions) if settings.names else None
     answers, classifier, rejection = label_rows(embedded.X, given, wanted, settings, names)
     seconds = embedded.seconds | {"labelling": time.perf_counter() - started}
     name, identity = ("", "") if encoder is None else (encoder.name, encoder.identity)

@@ -76,12 +76,12 @@ class SessionAnswers:
 
 
 def examples_of(state: State, rows: Rows) -> Rows:
-    """Place (n_ready,) among the classes of each of ``rows`` (n_ready,) that was checked; UNKNOWN for all others.
+    """Place (n_ready,) among the classes of each of ``rows`` (n_ready,) that was checked; NONE and UNKNOWN as they are.
 
     Labels accepted in bulk are answers, not examples: to learn from them would make their errors certain.
     """
     places = np.full(state.next_id + 2, UNKNOWN)  # the last two are for UNKNOWN and NONE
-    places[[known.id for known in state.classes]] = np.arange(len(state.classes))
+    places[[*(known.id for known in state.classes), NONE]] = [*range(len(state.classes)), NONE]
     return np.where(state.checked[rows], places[state.given[rows]], UNKNOWN)
 
 

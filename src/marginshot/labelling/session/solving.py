@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 
 from marginshot._lib.threads import giving_way
 from marginshot.classifier.estimator import TransductiveMaxMarginClassifier
-from marginshot.classifier.refit import Refitter
-from marginshot.labelling.classify import Answers, LabelSettings, make_classifier
+from marginshot.labelling.classify import Answers, LabelSettings, NamedRows
 from marginshot.labelling.collection import NONE, UNKNOWN, Collection
 from marginshot.labelling.encoders import ItemEncoder
 from marginshot.labelling.labelling import Labelling
 from marginshot.labelling.model import LabelModel
 from marginshot.labelling.names import Names, embed_names
-from marginshot.labelling.rejection import Rejection, fit_rejection
+from marginshot.labelling.rejection import Rejection
 from marginshot.labelling.requests import Request
 from marginshot.labelling.session.answers import SessionAnswers, examples_of, make_answers
 from marginshot.labelling.session.checks import find_evidence
@@ -94,27 +93,6 @@ class Solved:
         return Worklist(rows[found.rows], found.expected)
 
 
-class _Table:
-    """Embeddings of items and names that stay the same while labels change, and what is computed of them once."""
-
-    def __init__(self, X: Embeddings, names: Names | None) -> None:
-        self.X, self.names = X, names
-        self.rows = X if names is None else np.concatenate((X, names.rows.astype(X.dtype, copy=False)))
-        self.view = EmbeddingView(self.rows)
-
-    @cached_property
-    def refitter(self) -> Refitter:
-        return Refitter(make_classifier(self.rows), self.rows)
-
-    def examples(self, given: Rows) -> tuple[Rows, NDArray[np.float64] | None]:
-        """Class (n_rows,) of each row and what it counts for, from those ``given`` (n_items,) to items."""
-        if self.names is None:
-            return given, None
-        weights = self.names.weights(self.X, given)
-        named = np.where(weights > 0, self.names.classes, UNKNOWN)
-        return np.concatenate((given, named)), np.concatenate((np.ones(len(given)), weights))
-
-
 class Solver:
     """Answers one state after the other; threads may share it.
 
@@ -133,7 +111,7 @@ class Solver:
         self._lock = threading.Lock()
         self._classes: tuple[Class, ...] = ()
         self._names: Names | None = None
-        self._table: _Table | None = None
+        self._table: NamedRows | None = None
 
     def solve(
         self, state: State, rows: Rows, X: Embeddings, *, complete: bool = False, wait: Callable[[], object] = int
@@ -153,18 +131,13 @@ class Solver:
             nothing = np.zeros((len(rows), len(ids)))
             answers = make_answers(state, rows, ids, nothing, np.zeros(len(rows), dtype=bool))
             return Solved(state, answers, rows, self._listed[rows], table.view)
-        all_ids = np.array([own.id for own in state.classes])
-        y, refitter = np.where(known >= 0, all_ids[known], UNKNOWN), table.refitter
+        y, refitter = np.array([*(own.id for own in state.classes), UNKNOWN])[known], table.refitter
         with giving_way(wait):
             classifier = refitter.fit(y, weights) if complete else refitter.refit(y, weights)
-        none = state.given[rows] == NONE
-        is_name = np.arange(len(known)) >= len(rows)
-        # Where a class has examples, these alone say what is foreign to it: its name may lie apart from its items.
-        examples = np.where(is_name & np.isin(known, given), UNKNOWN, known)
-        rejection, foreign = fit_rejection(table.view, examples, LabelSettings().lose, np.pad(none, (0, is_name.sum())))
+        rejection, foreign = table.find_foreign(known, given, LabelSettings().lose)
         return Solved(
             state,
-            make_answers(state, rows, ids, classifier.label_distributions_[: len(rows)], foreign[: len(rows)]),
+            make_answers(state, rows, ids, classifier.label_distributions_[: len(rows)], foreign),
             rows,
             self._listed[rows],
             table.view,
@@ -173,15 +146,15 @@ class Solver:
             refitter.drift(y),
         )
 
-    def _prepare(self, classes: tuple[Class, ...], X: Embeddings) -> _Table:
+    def _prepare(self, classes: tuple[Class, ...], X: Embeddings) -> NamedRows:
         """The embeddings of items and of all class names; the last table is returned while neither has changed."""
         with self._lock:
             if classes != self._classes:
                 described = [own.description for own in classes]
-                names = embed_names([own.name for own in classes], self._encoder, self._store, X, described)
+                names = embed_names([own.name for own in classes], self._encoder, self._store, described)
                 self._classes, self._names = classes, names
             if self._table is None or self._table.X is not X or self._table.names is not self._names:
-                self._table = _Table(X, self._names)
+                self._table = NamedRows(X, self._names)
             return self._table
 
     def labelling(self, solved: Solved, readable: Collection, X: Embeddings, source: Source | None) -> Labelling:
