@@ -92,7 +92,7 @@ def _check_rows(name: str, rows: ArrayLike) -> Array:
     if array.ndim != 3:
         raise ValueError(f"{name} must have shape (n_tasks, n_rows, n_features); got {array.shape}.")
     with np.errstate(over="ignore", invalid="ignore"):
-        suspicious = not np.isfinite(array.sum())  # one pass; a sum of finite numbers may still overflow
+        suspicious = not np.isfinite(np.einsum("tij->", array))  # one pass; finite numbers may sum to infinity
     for task in range(len(array) if suspicious else 0):
         if not np.isfinite(array[task]).all():
             raise ValueError(f"{name} must be finite; task {task} holds NaN or infinity.")

@@ -7,6 +7,7 @@ here and not in the model exists for small tasks alone: neighbours by insertion,
 from __future__ import annotations
 
 import inspect
+import math
 from types import ModuleType
 
 import numpy as np
@@ -14,15 +15,18 @@ from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 import marginshot.batch.primitives  # noqa: F401  (compiled bodies of what the model calls)
-from marginshot._lib.jit import CALL_OPTIONS, entry_point, leaf, routine
+from marginshot._lib.jit import CALL_OPTIONS, entry_point, leaf, loop, routine
 from marginshot.model import grams, graph, mixture, neighbours, platt, primitives, shares, temperature, trust
 from marginshot.model.graph import DAMPING, LEAST_REACHED, MOST_CHECKED
 from marginshot.model.subsets import draws
+from marginshot.solvers.lbfgs_compiled import dot
+from marginshot.solvers.margin_compiled import total
 from marginshot.solvers.task_compiled import nearest_neighbours
 
 Array = NDArray[np.float64]
 Gram = NDArray[np.float32]
 Indices = NDArray[np.int64]
+Features = NDArray[np.floating]
 
 _DRAWS = draws(MOST_CHECKED)
 
@@ -42,6 +46,59 @@ _compile(shares, "evidence_of_counts", "enough_queries", "may_be_sparse", "shrin
 _compile(trust)
 _compile(neighbours, "average_gram", "smooth_gram")
 _compile(graph, "measure_edges", "trust_by_labels", "even_masses", "graph_logits")
+
+
+@entry_point
+def centre_rows(
+    support: Features, query: Features, rooted: bool, rows: Gram, means: Features, squares: Features
+) -> None:
+    """Write the ``rows`` (T, M, D) of tasks, those of ``support`` (T, n, D) first, then ``query`` (T, m, D), centred.
+
+    Where ``rooted``, they are first prepared as by `CentreAndNormalise` with power 0.75. Written too: the ``means``
+    (T, D) subtracted, in the precision of the features, and the largest sum of ``squares`` (T,) of a row as it was.
+    """
+    n, n_rows = support.shape[1], rows.shape[1]
+    room = np.empty((n_rows if rooted else 0, rows.shape[2]), support.dtype)
+    for task in range(len(rows)):
+        mean, largest = means[task], 0.0
+        mean[:] = 0.0
+        for i in range(n_rows):
+            row = support[task, i] if i < n else query[task, i - n]
+            square = _take_root(row, room[i]) if rooted else dot(row, row)
+            largest = max(largest, square)
+            _add(room[i] if rooted else row, mean)
+        squares[task] = largest
+        mean /= n_rows
+        for i in range(n_rows):
+            row = room[i] if rooted else support[task, i] if i < n else query[task, i - n]
+            _subtract(row, mean, rows[task, i])
+
+
+@loop
+def _take_root(row: Features, out: Features) -> float:
+    """Write sign(x) |x|^0.75 of each feature (D,), scaled to unit length; returns the sum of squares before."""
+    zero, square = row.dtype.type(0.0), row.dtype.type(0.0)
+    for j in range(row.shape[0]):
+        root = math.sqrt(abs(row[j]))
+        power = root * math.sqrt(root)  # two square roots take a tenth of the time of a power
+        out[j] = power if row[j] >= zero else -power
+        square += power * power
+    scale = row.dtype.type(1.0) / math.sqrt(square) if square > zero else zero
+    for j in range(row.shape[0]):
+        out[j] *= scale
+    return float(square)
+
+
+@loop
+def _add(row: Features, out: Features) -> None:
+    for j in range(row.shape[0]):
+        out[j] += row[j]
+
+
+@loop
+def _subtract(row: Features, shift: Features, out: Gram) -> None:
+    for j in range(row.shape[0]):
+        out[j] = row[j] - shift[j]
 
 
 @entry_point
@@ -195,7 +252,7 @@ def _system(nearest: Indices, squares: Array, width: float) -> Array:
                 edge = np.exp(-squares[i, place] / width)
                 system[i, nearest[i, place]] = system[nearest[i, place], i] = edge
     for i in range(n_rows):
-        degree = system[i].sum()
+        degree = total(system[i])
         if degree > 0.0:
             inverse[i] = 1.0 / np.sqrt(degree)
     for i in range(n_rows):
@@ -207,7 +264,7 @@ def _system(nearest: Indices, squares: Array, width: float) -> Array:
 
 @routine
 def _solve(system: Array, labels: Indices, checked: Indices, reached: Array) -> Array:
-    """Write what spreads from the ``labels`` (n,) to all rows, (M, N).
+    """Write what spreads from the ``labels`` (n,) to all rows, (M, N); changes the ``system`` (M, M).
 
     Returns what spreads to the support from each of the ``checked`` rows (c,) alone, (n, c). Queries are eliminated
     first: what spreads between labelled rows needs only a system of their own size.
@@ -219,16 +276,44 @@ def _solve(system: Array, labels: Indices, checked: Indices, reached: Array) -> 
             columns[i, labels[i]] = 1.0
     for place in range(len(checked)):
         columns[checked[place], n_classes + place] = 1.0
-    among_support = system[:n, :n].copy()
-    through = np.zeros((n_rows - n, n))
-    if n < n_rows:
-        through[:] = np.linalg.solve(system[n:, n:].copy(), system[n:, :n].copy())
-        among_support -= np.dot(system[:n, n:].copy(), through)
-    at_support = np.zeros(columns.shape)
-    at_support[:] = np.linalg.solve(among_support, columns)
-    reached[:n] = at_support[:, :n_classes]
-    reached[n:] = -np.dot(through, reached[:n])
-    return at_support[:, n_classes:].copy()
+    _eliminate(system)
+    for i in range(n - 1, -1, -1):
+        for j in range(i):
+            _add_scaled(-system[i, j], columns[i], columns[j])
+        columns[i] /= system[i, i]
+    for i in range(n):
+        for j in range(i):
+            _add_scaled(-system[i, j], columns[j], columns[i])
+    spread = np.empty((n_classes, n_rows))
+    spread[:, :n] = columns[:, :n_classes].T
+    for i in range(n, n_rows):
+        for c in range(n_classes):
+            spread[c, i] = -dot(system[i, :i], spread[c, :i])
+    reached[:] = spread.T
+    return columns[:, n_classes:].copy()
+
+
+@loop
+def _eliminate(system: Array) -> None:
+    """Factor a symmetric positive definite matrix (M, M) as UᵀDU in place, from its last row to its first.
+
+    The rows of U end at the diagonal, which holds D. Zeros of a sparse graph are skipped.
+    """
+    for k in range(len(system) - 1, -1, -1):
+        row, pivot = system[k], system[k, k]
+        for i in range(k):
+            if row[i] != 0.0:
+                target, factor = system[i], row[i] / pivot
+                for j in range(i + 1):
+                    target[j] -= factor * row[j]
+        for i in range(k):
+            row[i] /= pivot
+
+
+@loop
+def _add_scaled(factor: float, row: Array, out: Array) -> None:
+    for i in range(row.shape[0]):
+        out[i] += factor * row[i]
 
 
 @leaf
@@ -244,17 +329,17 @@ def _with_direction(labels: Indices, inner: Gram) -> Indices:
 @leaf
 def _checked(labels: Indices, counts: Array) -> Indices:
     """Labelled rows whose class has others by its ``counts`` (N,), at most so many, as `subsets.evenly` draws them."""
-    several, total = np.empty(len(labels), np.int64), 0
+    several, n_several = np.empty(len(labels), np.int64), 0
     for i in range(len(labels)):
         if labels[i] >= 0 and counts[labels[i]] > 1.0:
-            several[total] = i
-            total += 1
-    n_checked = min(total, MOST_CHECKED)
+            several[n_several] = i
+            n_several += 1
+    n_checked = min(n_several, MOST_CHECKED)
     checked = several[:n_checked].copy()
-    if n_checked < total:
+    if n_checked < n_several:
         for place in range(n_checked):
-            start = place * total // n_checked
-            width = (place + 1) * total // n_checked - start
+            start = place * n_several // n_checked
+            width = (place + 1) * n_several // n_checked - start
             checked[place] = several[start + int(_DRAWS[place] * width)]
     return checked
 

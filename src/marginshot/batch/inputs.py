@@ -36,7 +36,7 @@ def inner_products(
     """
     support, query = widened(support), widened(query)
     if kernel.is_named and isinstance(transformer, CentreAndNormalise):
-        inner, lengths = _unit_inner_products(transformer.prepare(support), transformer.prepare(query))
+        inner, lengths = _unit_inner_products(support, query, transformer)
         return transformer.adapt_grams(inner, lengths, labels)
     rows = _transformed_rows(support, query, labels, transformer)
     if not kernel.is_named:
@@ -54,6 +54,7 @@ class ArrayTasks:
 
     def __init__(self, support: Array, query: Array, labels: NDArray[np.int64]) -> None:
         self.support, self.query, self.labels = support, query, labels
+        self.precision = _precision(support, query)
 
     def inner(self, tasks: slice, transformer: Any, kernel: Kernel) -> tuple[Grams, Grams]:
         """Inner products (T, M, M) of some tasks, as from `inner_products`."""
@@ -65,9 +66,9 @@ class SharedRows:
 
     def __init__(self, table: Array, transformer: CentreAndNormalise, n_jobs: int | None) -> None:
         self._prepared = transformer.prepare(table)
-        size = _unusual_size(self._prepared[None])
-        if size != 1:
-            self._prepared = self._prepared / size[0]
+        size = _size(self._prepared[None])[0]
+        if size > 0 and is_extreme(size):
+            self._prepared = self._prepared / size
         # Any point amid the rows will do, so some thousands of them: seen from there, single precision suffices.
         self._origin = self._prepared[:: len(table) // 4096 + 1].mean(axis=0, dtype=np.float64)
         self._inner = self._multiply(n_jobs) if len(table) <= SHARED_ROWS else None
@@ -143,8 +144,8 @@ class TableTasks:
         # A row much nearer to the task's mean than another: the shared products are too coarse for its direction.
         coarse = (np.einsum("tii->ti", inner) == 0).any(axis=1)
         if coarse.any():
-            features = (self.table.rows[rows[coarse]] for rows in (support, query))
-            inner[coarse], lengths[coarse] = _unit_inner_products(*(transformer.prepare(widened(x)) for x in features))
+            known, asked = (widened(self.table.rows[rows[coarse]]) for rows in (support, query))
+            inner[coarse], lengths[coarse] = _unit_inner_products(known, asked, transformer)
         return transformer.adapt_grams(inner, lengths, labels)
 
 
@@ -163,27 +164,46 @@ def _fit_transform(transformer: Any, task: Array, codes: NDArray[np.int64]) -> A
     return np.asarray(transformer.fit_transform(task))
 
 
-def _unit_inner_products(support: Array, query: Array) -> tuple[Grams, Grams]:
-    """Inner products of rows centred on the mean of their task and scaled to unit length, and the lengths before.
+def _unit_inner_products(support: Array, query: Array, transformer: CentreAndNormalise) -> tuple[Grams, Grams]:
+    """Inner products of prepared rows, centred on the mean of their task and of unit length, and the lengths before.
 
     Rows are centred in their own precision and multiplied in single precision; the lengths are divided out of the
     M x M products, never out of the M x D features.
     """
-    n_support, n_rows = support.shape[1], support.shape[1] + query.shape[1]
-    size = np.maximum(_unusual_size(support), _unusual_size(query) if query.shape[1] else 1)
-    if (size != 1).any():
-        support, query = support / size, query / size
-    mean = (support.sum(axis=1, keepdims=True) + query.sum(axis=1, keepdims=True)) / n_rows
-    rows = np.empty((len(support), n_rows, support.shape[2]), dtype=np.float32)
-    np.subtract(support, mean, out=rows[:, :n_support], casting="same_kind")
-    np.subtract(query, mean, out=rows[:, n_support:], casting="same_kind")
+    rooted = transformer.power == 0.75
+    if not rooted:
+        support, query = transformer.prepare(support), transformer.prepare(query)
+    rows, means, squares = _centred_rows(support, query, rooted)
+    extreme = is_extreme(np.sqrt(squares))
+    if extreme.any():
+        size = np.maximum(_size(support[extreme]), _size(query[extreme]))
+        size[size == 0] = 1
+        scaled = _centred_rows(support[extreme] / size, query[extreme] / size, rooted)
+        rows[extreme], means[extreme], _ = scaled
     inner = rows @ rows.transpose(0, 2, 1)
     lengths = np.sqrt(np.einsum("tii->ti", inner))
-    scale_inner_products(inner, lengths, lengths > rounding_length(mean))
+    scale_inner_products(inner, lengths, lengths > rounding_length(means)[:, None])
     return inner, lengths
 
 
-def _unusual_size(rows: Array) -> Array:
-    """Size (T, 1, 1) of the numbers of each task (T, n, D) where their squares leave single precision, else 1."""
-    size = np.maximum(rows.max(axis=(1, 2), keepdims=True), -rows.min(axis=(1, 2), keepdims=True))
-    return np.where(is_extreme(size) & (size > 0), size, size.dtype.type(1))
+def _centred_rows(support: Array, query: Array, rooted: bool) -> tuple[Grams, Array, Array]:
+    """What `centre_rows` writes: rows (T, M, D), means (T, D) and squares (T,)."""
+    from marginshot.batch.compiled import centre_rows  # imports numba
+
+    (n_tasks, n, width), m = support.shape, query.shape[1]
+    dtype = _precision(support, query)
+    support, query = (np.require(x, dtype, ["C", "W"]) for x in (support, query))  # one signature to compile
+    rows = np.empty((n_tasks, n + m, width), np.float32)
+    means, squares = np.empty((n_tasks, width), dtype), np.empty(n_tasks, dtype)
+    centre_rows(support, query, rooted, rows, means, squares)
+    return rows, means, squares
+
+
+def _precision(support: Array, query: Array) -> Any:
+    """Precision in which rows are centred: double where either has more than single."""
+    return np.float32 if np.result_type(support, query, np.float32) == np.float32 else np.float64
+
+
+def _size(rows: Array) -> Array:
+    """Largest number (T, 1, 1) of each task (T, n, D), 0 where there is none."""
+    return np.maximum(rows.max(axis=(1, 2), keepdims=True, initial=0), -rows.min(axis=(1, 2), keepdims=True, initial=0))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot._lib.jit import entry_point, leaf
+from marginshot._lib.jit import entry_point, loop
 from marginshot.solvers.lbfgs_compiled import make_minimise, make_workspace, multiply
 from marginshot.solvers.margin_compiled import margin_loss
 
@@ -21,13 +21,13 @@ minimise = make_minimise(margin_loss)
 _LANES = 16  # numbers of single precision in the widest vector register
 
 
-@leaf
+@loop
 def _padded(size: int) -> int:
     """The next multiple of `_LANES`: with rows padded by zeros, vectorised loops leave no remainder."""
     return (size + _LANES - 1) // _LANES * _LANES
 
 
-@leaf
+@loop
 def _copy(source: Matrix, target: Matrix, size: int) -> None:
     """Copy the first ``size`` rows and columns."""
     for i in range(size):
@@ -35,7 +35,7 @@ def _copy(source: Matrix, target: Matrix, size: int) -> None:
             target[i, j] = source[i, j]
 
 
-@leaf
+@loop
 def _one_vs_rest(labels: NDArray[np.int64], positive: int, signs: Vector, weights: Vector) -> None:
     """Write the first n signs and weights w/n of the problem ``positive`` against the rest."""
     n_positive = 0

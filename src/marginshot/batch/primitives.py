@@ -14,6 +14,7 @@ from marginshot.model import primitives
 from marginshot.model.primitives import LEAST_LOGIT, LEAST_PROBABILITY
 from marginshot.solvers.exponentials_compiled import decay as _decay
 from marginshot.solvers.exponentials_compiled import log1p as _log1p
+from marginshot.solvers.lbfgs_compiled import multiply as _multiply_rows
 
 
 def _compiled(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -29,15 +30,14 @@ def _compiled(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Ca
 
 @_compiled(primitives.multiply)
 def _multiply(coef, gram):  # type: ignore[no-untyped-def]
-    narrow = np.empty(coef.shape, gram.dtype)
+    weights, products = np.empty(coef.shape[1], gram.dtype), np.empty(gram.shape[1], gram.dtype)
+    wide = np.empty((coef.shape[0], gram.shape[1]))
     for c in range(coef.shape[0]):
         for i in range(coef.shape[1]):
-            narrow[c, i] = coef[c, i]
-    products = np.dot(narrow, gram)
-    wide = np.empty(products.shape)
-    for c in range(products.shape[0]):
-        for i in range(products.shape[1]):
-            wide[c, i] = products[c, i]
+            weights[i] = coef[c, i]
+        _multiply_rows(gram, weights, products)  # for few classes faster than BLAS
+        for i in range(products.shape[0]):
+            wide[c, i] = products[i]
     return wide
 
 
@@ -119,6 +119,23 @@ def _decay_columns(logits):  # type: ignore[no-untyped-def]
         for i in range(row.shape[0]):
             target[i] = _decay(row[i] - top[i], np.float64)
     return out
+
+
+@_compiled(primitives.responsibility_sums)
+def _responsibility_sums(likelihood, factors):  # type: ignore[no-untyped-def]
+    total, sums = np.zeros(likelihood.shape[1]), np.empty(len(factors))
+    for c in range(len(factors)):
+        row, factor = likelihood[c], factors[c]
+        for i in range(row.shape[0]):
+            total[i] += factor * row[i]
+    for i in range(total.shape[0]):
+        total[i] = 1.0 / total[i]
+    for c in range(len(factors)):
+        share, row = 0.0, likelihood[c]
+        for i in range(row.shape[0]):
+            share += row[i] * total[i]
+        sums[c] = share
+    return sums
 
 
 @_compiled(primitives.entropy)

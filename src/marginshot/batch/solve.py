@@ -134,7 +134,23 @@ def solve_tasks(
     >>> bool((answers.labels == np.repeat(np.arange(3), 5)).all())
     True
     """
-    options = _options(preset, locals())
+    options = _options(
+        preset,
+        lambda1=lambda1,
+        lambda2=lambda2,
+        gamma1=gamma1,
+        gamma2=gamma2,
+        prior=prior,
+        kernel=kernel,
+        gamma=gamma,
+        degree=degree,
+        coef0=coef0,
+        n_neighbors=n_neighbors,
+        calibration=calibration,
+        feature_transform=feature_transform,
+        tol=tol,
+        max_iter=max_iter,
+    )
     support, labels, query = check_task_batch(support, support_labels, query)
     return _solve(ArrayTasks(support, query, labels), labels, options, n_jobs)
 
@@ -179,10 +195,9 @@ def solve_table_tasks(
 _OPTIONS = frozenset({*Settings.__dataclass_fields__, "feature_transform"})
 
 
-def _options(preset: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The preset's options, and those ``given`` beside it."""
-    chosen = {name: value for name, value in given.items() if name in _OPTIONS and value is not AS_PRESET}
-    return preset_parameters(preset) | chosen
+def _options(preset: str, **given: Any) -> dict[str, Any]:
+    """The preset's options, and those given beside it."""
+    return preset_parameters(preset) | {name: value for name, value in given.items() if value is not AS_PRESET}
 
 
 def _solve(tasks: ArrayTasks | TableTasks, labels: Labels, options: dict[str, Any], n_jobs: int | None) -> TaskAnswers:
@@ -194,7 +209,7 @@ def _solve(tasks: ArrayTasks | TableTasks, labels: Labels, options: dict[str, An
     settings = settings.for_task(n_classes, tasks.query.shape[1])
     shares = starting_prior(settings.prior, n_classes)
     check_neighbours(settings.n_neighbors, transformer)
-    load_parts(settings, n_classes)
+    load_parts(tasks, transformer, settings, n_classes)
     with one_blas_thread():
         if isinstance(tasks, TableTasks):
             tasks.share(transformer, n_jobs)

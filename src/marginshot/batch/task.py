@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.batch.inputs import ArrayTasks, TableTasks
+from marginshot.batch.inputs import ArrayTasks, TableTasks, inner_products
 from marginshot.classifier.pipeline import NEIGHBOURS_OF_SHARES, AnsweredRows, Solution, Space, space_of_shares
 from marginshot.classifier.settings import Settings
 from marginshot.model.counts import Divide, divide_scores
 from marginshot.model.neighbours import neighbour_weight, neighbours_among, neighbours_in_task
 from marginshot.model.platt import PLATT, Regression
 from marginshot.model.shares import is_estimated
-from marginshot.model.transforms import gives_directions
+from marginshot.model.transforms import CentreAndNormalise, gives_directions
 from marginshot.solvers.continuation import stage_tolerances
 
 Array = NDArray[np.float64]
@@ -263,8 +263,10 @@ def precision_for(settings: Settings) -> Any:
     return np.float32 if least >= _LEAST_SINGLE_NORM else np.float64
 
 
-def load_parts(settings: Settings, n_classes: int) -> None:
+def load_parts(tasks: ArrayTasks | TableTasks, transformer: Any, settings: Settings, n_classes: int) -> None:
     """Compile, or read from numba's cache, every part that tasks of so many classes need."""
+    if isinstance(tasks, ArrayTasks) and gives_directions(transformer):
+        _load_rows(tasks.precision)
     _load_solver(precision_for(settings))
     space = space_of_shares(settings, n_classes) if is_estimated(settings.prior) else Space.KERNEL
     if settings.n_neighbors or space is Space.SMOOTHED:
@@ -295,6 +297,13 @@ def _load(what: str, smallest_task: Callable[[], Any]) -> None:
     with announce_compilation(f"{what} for batches of tasks"):
         smallest_task()
     _of_thread.compiling = seconds_compiling() + time.thread_time() - started
+
+
+@lru_cache
+def _load_rows(precision: Any) -> None:
+    features, labels = np.eye(2, dtype=precision)[None], np.array([[0, 1]])
+    transform = CentreAndNormalise()
+    _load("rows of tasks", lambda: inner_products(features, features, labels, transform, Settings().kernel_function))
 
 
 @lru_cache

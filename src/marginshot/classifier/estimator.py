@@ -21,7 +21,7 @@ from marginshot.classifier.pipeline import Solution, solve
 from marginshot.classifier.predictor import Predictor
 from marginshot.classifier.progress import FitMonitor, warn_interrupted
 from marginshot.classifier.settings import (
-    PAPER_LAMBDA2,
+    LAMBDA2,
     CalibrationOption,
     KernelOption,
     Lambda2Option,
@@ -64,7 +64,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
     ----------
     lambda1 : float, default=0.04
         Weight of the squared norm of f (λ1).
-    lambda2 : sequence of float or "auto", default=(0, 1e-5, 1e-3, 0.1, 1)
+    lambda2 : sequence of float or "auto", default=(0, 0.1, 1)
         The growing weights of the unlabelled rows (λ2), each stage started from the last. ``(0,)`` gives FS-MMC;
         "auto" ends at min(1, 5/n_classes).
     gamma1 : float, default=20
@@ -160,7 +160,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         self,
         *,
         lambda1: float = 0.04,
-        lambda2: Lambda2Option = PAPER_LAMBDA2,
+        lambda2: Lambda2Option = LAMBDA2,
         gamma1: float = 20.0,
         gamma2: float = 2.0,
         prior: PriorOption = "uniform",

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot.batch.solve import solve_table_tasks, solve_tasks
-from marginshot.classifier.settings import PAPER_LAMBDA2, PRESETS
+from marginshot.classifier.settings import LAMBDA2, PRESETS
 from marginshot.data.table import FeatureTable
 from marginshot.methods.base import register
 from marginshot.model.calibration import CALIBRATIONS
@@ -40,7 +40,7 @@ class FSTMMC:
     transductive: ClassVar[bool] = True
 
     lambda1: float = 0.04
-    lambda2: Sequence[float] | str = PAPER_LAMBDA2
+    lambda2: Sequence[float] | str = LAMBDA2
     gamma1: float = 20.0
     gamma2: float = 2.0
     prior: Any = "uniform"

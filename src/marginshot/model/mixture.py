@@ -47,6 +47,7 @@ from marginshot.model.primitives import (
     leave_out,
     multiply,
     normalise,
+    responsibility_sums,
     sum_products,
     sum_rows,
 )
@@ -368,7 +369,7 @@ def respond(logits: Array, shares: Array, pseudo_count: float, factors: Array) -
     n_query = logits.shape[1]
     likelihood = decay(logits)
     for _ in range(SHARE_STEPS):
-        odds = np.dot(likelihood, 1.0 / np.dot(factors, likelihood))
+        odds = responsibility_sums(likelihood, factors)
         for c in range(len(factors)):
             count = factors[c] * odds[c]
             if len(shares):

@@ -71,6 +71,14 @@ def decay(logits: Matrix) -> Matrix:
     return np.exp(np.maximum(logits - logits.max(axis=0), LEAST_LOGIT))
 
 
+def responsibility_sums(likelihood: Matrix, factors: Vector) -> Vector:
+    """Sum (N,) over the columns of each class's ``likelihood`` (N, M) as a share of all, weighted by ``factors`` (N,).
+
+    The class's own factor is left out.
+    """
+    return np.asarray(likelihood @ (1.0 / (factors @ likelihood)))
+
+
 def entropy(probabilities: Matrix) -> float:
     """−Σ p log p over all entries."""
     return float(-(probabilities * np.log(np.maximum(probabilities, LEAST_PROBABILITY))).sum())

@@ -19,6 +19,8 @@ Array = NDArray[np.float64]
 Tell = Callable[[int, Array], None]
 #: From the number of a stage to the callback of its iterations.
 OnIteration = Callable[[int], Tell]
+# Chosen on validation features: from 1 to 30 labels are the same to 0.03 points in every cell.
+LOOSER = 30.0
 #: λ2 of a stage, the stage before, the gradient norm at which to end, the callback -> the stage solved.
 SolveStage = Callable[[float, Minimum | None, float, Tell | None], Minimum]
 
@@ -26,17 +28,15 @@ SolveStage = Callable[[float, Minimum | None, float, Tell | None], Minimum]
 def stage_tolerances(tol: float, n_stages: int) -> Array:
     """Gradient norm (n_stages,) at which each stage ends.
 
-    The last stage ends at ``tol``. The first is convex and cheap, and all others start from it: its norm is three times
-    smaller. The stages between give starting points only: theirs is ten times larger.
+    The last stage ends at ``tol``. Those before give starting points only, and theirs is `LOOSER` times as large.
 
     Examples
     --------
-    >>> stage_tolerances(3e-4, 4)
-    array([1.e-04, 3.e-03, 3.e-03, 3.e-04])
+    >>> stage_tolerances(3e-4, 3)
+    array([0.009 , 0.009 , 0.0003])
     """
-    tolerances = np.full(n_stages, float(tol))
-    tolerances[1:-1] *= 10.0
-    tolerances[0] /= 3.0
+    tolerances = np.full(n_stages, LOOSER * tol)
+    tolerances[-1] = tol
     return tolerances
 
 

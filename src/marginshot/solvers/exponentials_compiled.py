@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from marginshot._lib.jit import leaf
+from marginshot._lib.jit import loop
 
 
-@leaf
+@loop
 def decay(exponent: float, real: Any) -> float:
     """exp of a number of at most 0, by a Taylor polynomial and six squarings, in the precision ``real``.
 
@@ -38,7 +38,7 @@ def decay(exponent: float, real: Any) -> float:
     return p * p
 
 
-@leaf
+@loop
 def log1p(u: float, real: Any) -> float:
     """log(1 + u) for u in [0, 1], as 2 atanh(u / (2 + u)); relative error below 1e-15 in double precision."""
     v = u / (real(2.0) + u)

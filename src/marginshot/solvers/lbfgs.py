@@ -23,7 +23,7 @@ from marginshot.solvers.spaces import Space
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-MEMORY = 5  # pairs kept; more save few iterations and cost more each
+MEMORY = 4  # pairs kept; more save few iterations and cost more each
 ARMIJO = 1e-4  # sufficient decrease
 CURVATURE = 0.9  # weak Wolfe condition
 MAX_TRIALS = 30  # trials of a line search; more means that rounding hides the decrease
@@ -197,7 +197,7 @@ def _line_search(
     descent = _dot(point.gradient, dual)
     step = np.ones_like(descent)
     bracket = _Bracket(low=np.zeros_like(descent), high=np.full_like(descent, np.inf), low_slope=descent)
-    for _ in range(MAX_TRIALS):
+    for left in range(MAX_TRIALS, 0, -1):
         scores = point.scores + step * scores_change
         norm2 = point.norm2 + 2.0 * step * along + step**2 * length2
         loss_value, loss_slope = loss(scores)
@@ -205,10 +205,13 @@ def _line_search(
         slope = lambda1 * (along + step * length2) + _dot(loss_slope, scores_change)
         too_long = value > point.value + ARMIJO * step * descent
         too_short = ~too_long & (slope < CURVATURE * descent)
-        if not (too_long | too_short).any():
+        unsettled = too_long | too_short
+        if left == 1 or not unsettled.any():
             break
         step, bracket = _next_trial(step, bracket, slope, too_long, too_short)
-    stalled = value > point.value
+        if left == 2:  # the last trial returns to the best one
+            step = np.where(unsettled, bracket.low, step)
+    stalled = (value > point.value) | (step == 0)
     step = np.where(stalled, 0.0, step)
     coef = point.coef + step * direction
     gradient = np.where(stalled, point.gradient, lambda1 * coef + space.pull_back(loss_slope))

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot._lib.jit import leaf
+from marginshot._lib.jit import leaf, loop
 from marginshot.solvers.lbfgs import ARMIJO, CURVATURE, MAX_TRIALS, MEMORY
 
 Vector = NDArray[np.floating]
@@ -27,7 +27,7 @@ Loss = Callable[[Vector, Any, Vector, Vector], float]
 Minimise = Callable[..., tuple[float, int, float]]
 
 
-@leaf
+@loop
 def dot(a: Vector, b: Vector) -> float:
     """Euclidean inner product of (M,) and (M,)."""
     total = a.dtype.type(0.0)
@@ -36,7 +36,7 @@ def dot(a: Vector, b: Vector) -> float:
     return float(total)
 
 
-@leaf
+@loop
 def add_rows(rows: Matrix, weights: Vector, out: Vector) -> None:
     """``out += weights[:n] @ rows`` for ``rows`` (n, M), eight at a time: loads are contiguous, few go to ``out``."""
     n_rows, size = rows.shape[0], out.shape[0]
@@ -55,7 +55,7 @@ def add_rows(rows: Matrix, weights: Vector, out: Vector) -> None:
             out[i] += w0 * row0[i]
 
 
-@leaf
+@loop
 def multiply(gram: Matrix, vector: Vector, out: Vector) -> None:
     """``out = gram.T @ vector[:n]`` (M,) for a ``gram`` of n rows."""
     for i in range(out.shape[0]):
@@ -63,7 +63,7 @@ def multiply(gram: Matrix, vector: Vector, out: Vector) -> None:
     add_rows(gram, vector, out)
 
 
-@leaf
+@loop
 def _remember(gradient: Vector, pairs: Matrix, products: Products, newest: int, curvature: float) -> None:
     """Bring the inner products of the pairs up to date with the newest one and the ``gradient`` (M,) it led to.
 
@@ -86,7 +86,7 @@ def _remember(gradient: Vector, pairs: Matrix, products: Products, newest: int, 
     step_change[newest, newest], change_change[newest, newest] = curvature, length2
 
 
-@leaf
+@loop
 def _pair_weights(products: Products, n_pairs: int, newest: int, weights: Vector, room: Matrix) -> float:
     """Two-loop recursion on the inner products alone: the direction is −scale · gradient + ``weights`` · pairs.
 
@@ -120,7 +120,7 @@ def _pair_weights(products: Products, n_pairs: int, newest: int, weights: Vector
     return scale
 
 
-@leaf
+@loop
 def _set_gradient(gram: Matrix, ridge: Any, coef: Vector, slope: Vector, gradient: Vector, image: Vector) -> float:
     """Write the gradient λ1 α + t and its image, each (M,); returns its norm. ``ridge`` is λ1."""
     for i in range(coef.shape[0]):
@@ -129,7 +129,7 @@ def _set_gradient(gram: Matrix, ridge: Any, coef: Vector, slope: Vector, gradien
     return math.sqrt(max(dot(gradient, image), 0.0))
 
 
-@leaf
+@loop
 def _next_trial(step: float, low: float, high: float, slope: float, low_slope: float, too_long: bool) -> float:
     """Next step to try: the secant's zero of the slope, kept well inside the bracket."""
     rising = slope > low_slope
@@ -153,7 +153,7 @@ def make_workspace(like: Vector) -> Any:
 
 
 def _make_line_search(loss: Loss) -> Callable[..., tuple[float, float, float]]:
-    @leaf
+    @loop
     def search_line(
         params: Any,
         scores: Vector,
@@ -173,7 +173,7 @@ def _make_line_search(loss: Loss) -> Callable[..., tuple[float, float, float]]:
         lambda1, norm2, along, length2 = parabola
         low, high, step, low_slope = 0.0, math.inf, 1.0, descent
         new_value, new_slope = value, descent
-        for _ in range(MAX_TRIALS):
+        for left in range(MAX_TRIALS, 0, -1):
             stride = scores.dtype.type(step)
             for i in range(scores.shape[0]):
                 trial[i] = scores[i] + stride * change[i]
@@ -181,14 +181,14 @@ def _make_line_search(loss: Loss) -> Callable[..., tuple[float, float, float]]:
             new_value = 0.5 * lambda1 * (norm2 + step * (2.0 * along + step * length2)) + loss_value
             new_slope = lambda1 * (along + step * length2) + dot(loss_slope, change)
             too_long = new_value > value + ARMIJO * step * descent + noise
-            if not too_long and new_slope >= CURVATURE * descent:
+            if left == 1 or (not too_long and new_slope >= CURVATURE * descent):
                 break
             next_step = _next_trial(step, low, high, new_slope, low_slope, too_long)
             if too_long:
                 high = step
             else:
                 low, low_slope = step, new_slope
-            step = next_step
+            step = next_step if left > 2 else low  # the last trial returns to the best one
         return step, new_value, new_slope
 
     return search_line
@@ -202,7 +202,7 @@ def make_minimise(loss: Loss) -> Minimise:
     """
     search_line = _make_line_search(loss)
 
-    @leaf
+    @loop
     def minimise(
         params: Any,
         gram: Matrix,

@@ -14,14 +14,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot._lib.jit import leaf
+from marginshot._lib.jit import loop
 from marginshot.solvers.exponentials_compiled import decay, log1p
 
 Vector = NDArray[np.floating]
 MarginParams = tuple[Vector, Vector, Vector, float, float, float]
 
 
-@leaf
+@loop
 def margin_loss(scores: Vector, params: MarginParams, slope: Vector, terms: Vector) -> float:
     """Loss of ``scores`` (M,), support first; writes its derivative by the scores into ``slope`` (M,).
 
@@ -45,7 +45,7 @@ def margin_loss(scores: Vector, params: MarginParams, slope: Vector, terms: Vect
     return lambda2 * density + total(terms[: signs.shape[0]]) / gamma1
 
 
-@leaf
+@loop
 def total(values: Vector) -> float:
     """Sum of (M,)."""
     result = values.dtype.type(0.0)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot._lib.jit import leaf
+from marginshot._lib.jit import leaf, loop
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -64,22 +64,34 @@ def rows_to_sum_one(plan: Matrix, masses: Vector) -> None:
 def nearest_neighbours(nearness: NDArray[np.floating], taken: NDArray[np.bool_], neighbours: Indices) -> None:
     """Write the places (m, k) of each row's nearest others, nearest first; a row is never its own neighbour.
 
-    ``nearness`` (m, m) is large for near rows; of equally near ones the first are taken. Rows that are not ``taken``
-    (m,) are never neighbours. Where a row has fewer than k, or is not taken, its own place fills the rest.
+    ``nearness`` (m, m), symmetric, is large for near rows; of equally near ones the first are taken. Rows that are not
+    ``taken`` (m,) are never neighbours. Where a row has fewer than k, or is not taken, its own place fills the rest.
     """
     n_rows, k = neighbours.shape
-    kept = np.empty(k, nearness.dtype)
+    kept, places = np.full((k, n_rows), -np.inf, nearness.dtype), np.empty((k, n_rows), np.int32)
+    value, place = np.empty(n_rows, nearness.dtype), np.empty(n_rows, np.int32)
     for i in range(n_rows):
-        found = 0
-        for j in range(n_rows if taken[i] and k else 0):
-            value = nearness[i, j]
-            if j == i or not taken[j] or (found == k and value <= kept[k - 1]):
-                continue
-            place = min(found, k - 1)
-            found = min(found + 1, k)
-            while place > 0 and kept[place - 1] < value:
-                kept[place], neighbours[i, place] = kept[place - 1], neighbours[i, place - 1]
-                place -= 1
-            kept[place], neighbours[i, place] = value, j
-        for place in range(found, k):
-            neighbours[i, place] = i
+        places[:, i] = i
+    for j in range(n_rows):
+        if taken[j]:
+            value[:], place[:] = nearness[j], j
+            value[j] = -np.inf
+            for rank in range(k):
+                _keep_nearer(value, place, kept[rank], places[rank])
+    for i in range(n_rows):
+        if not taken[i]:
+            places[:, i] = i
+        neighbours[i] = places[:, i]
+
+
+@loop
+def _keep_nearer(value: NDArray[np.floating], place: Indices, kept: NDArray[np.floating], places: Indices) -> None:
+    """Exchange values (m,) and their places with those kept where they are larger, or come first.
+
+    All rows at once and without branches, which no processor could foresee.
+    """
+    for i in range(value.shape[0]):
+        nearer = (value[i] > kept[i]) | ((value[i] == kept[i]) & (place[i] < places[i]))
+        a, b, c, d = value[i], kept[i], place[i], places[i]
+        kept[i], value[i] = (a, b) if nearer else (b, a)
+        places[i], place[i] = (c, d) if nearer else (d, c)
