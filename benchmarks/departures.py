@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot import solve_tasks
+from marginshot.classifier.settings import PRINTED_LAMBDA2
 from marginshot.data.features import load_features
 from marginshot.data.sampler import TaskSampler
 from marginshot.evaluation.statistics import (
@@ -38,6 +39,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "calibration='logistic' (targets 0 and 1)": {"calibration": "logistic"},
     "calibration='none' (rank by f)": {"calibration": "none"},
     "tol=3e-5 (ten times as tight)": {"tol": 3e-5},
+    "lambda2=(0, 1e-5, 1e-3, 0.1, 1)": {"lambda2": PRINTED_LAMBDA2},
     "printed": {"preset": "printed"},
 }
 

