@@ -78,7 +78,7 @@ def test_shapes_and_sums():
     clf = TransductiveMaxMarginClassifier().fit(X, y)
     assert clf.alphas_.shape == (10, len(X))
     assert clf.planes_.shape == (10, 64)
-    assert clf.objective_.shape == (10, 5)
+    assert clf.objective_.shape == (10, 3)
     assert clf.n_iter_.shape == (10,)
     assert clf.transduction_.shape == (len(X),)
     assert_allclose(clf.label_distributions_.sum(axis=1), 1)
@@ -95,9 +95,9 @@ def test_unlabelled_rows_help():
 
 def test_nothing_unlabelled_is_fs_mmc():
     X, truth = load_iris(return_X_y=True)
-    full = TransductiveMaxMarginClassifier().fit(X, truth)
-    inductive = TransductiveMaxMarginClassifier(lambda2=(0,)).fit(X, truth)
-    assert_allclose(full.decision_function(X), inductive.decision_function(X), rtol=1e-6)
+    full = TransductiveMaxMarginClassifier(tol=1e-7).fit(X, truth)
+    inductive = TransductiveMaxMarginClassifier(lambda2=(0,), tol=1e-7).fit(X, truth)
+    assert_allclose(full.decision_function(X), inductive.decision_function(X), rtol=1e-3, atol=1e-5)
     assert_array_equal(full.transduction_, truth)
 
 
@@ -379,7 +379,7 @@ def test_convergence_is_reported_and_otherwise_silent():
     X, y, _ = digits()
     with pytest.warns(
         ConvergenceWarning,
-        match=r"Class 0 did not converge at lambda2=0: gradient norm .*49 other stages of 50.*max_iter",
+        match=r"Class 0 did not converge at lambda2=0: gradient norm .*29 other stages of 30.*max_iter",
     ):
         TransductiveMaxMarginClassifier(max_iter=1).fit(X, y)
     TransductiveMaxMarginClassifier().fit(X, y)  # warnings are errors here

@@ -20,8 +20,6 @@ def test_a_prior_that_is_none_is_refused_with_its_value(shares):
         starting_prior(shares, 3)
 
 
-@pytest.mark.parametrize(
-    ("n_classes", "stages"), [(2, (0, 1e-3, 0.1, 1)), (10, (0, 1e-3, 0.1, 0.5)), (100, (0, 1e-3, 0.05))]
-)
+@pytest.mark.parametrize(("n_classes", "stages"), [(2, (0, 0.1, 1)), (10, (0, 0.1, 0.5)), (100, (0, 0.05))])
 def test_automatic_lambda2(n_classes, stages):
     assert Settings(lambda2="auto").for_task(n_classes, 15 * n_classes).stages == stages
