@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot.classifier.settings import Settings
-from marginshot.model.agreement import share_of_single, sharpening
+from marginshot.model.agreement import sharpening
 from marginshot.model.calibration import Combination, Evidence
 from marginshot.model.counts import Divide, meet_shares
 from marginshot.model.mixture import FEW_CLASSES
@@ -169,9 +169,9 @@ def solve(task: Task, settings: Settings, shares: Array) -> Solution:
         biases = meet_shares(shares, certainty, task.divide(solution))
         combination = replace(combination, intercept=combination.intercept + biases)
         solution = replace(solution, combination=combination)
-    single = np.where(trust > 0.0, share_of_single(task.labels, n_classes), 0.0)
-    if np.any(single) and task.n_query:
-        factor = sharpening(*task.answered_rows(solution)) ** single
+    if np.any(trust) and task.n_query:
+        rows_a_class = (n_support + task.n_query) / n_classes
+        factor = np.where(trust > 0.0, sharpening(*task.answered_rows(solution), rows_a_class), 1.0)
         solution = replace(solution, combination=combination.scaled(factor))
     return solution
 
