@@ -182,3 +182,17 @@ def test_expected_accuracy_says_over_which_items(labelled):
     n_items = len(rows_of_three_classes())
     assert n_open == n_items - 3
     assert 3 + n_open * value == pytest.approx(n_items * project["expected"][0])
+
+
+def test_accuracies_of_the_classes_know_the_answers_checked_too(labelled):
+    names = {known["id"]: known["name"] for known in labelled.get("/api/project").json["classes"]}
+    codes = decode(labelled.get("/api/answers").content)[1]
+    for row in (2, 5, 8, 11):  # of a class that nobody has named: each answer was wrong
+        (other,) = (name for code, name in names.items() if code != codes[row])
+        labelled.act("label", rows=[row], name=other)
+    labelled.wait_for_answers(labelled.act("accept", at_least=0.5)["version"])
+    project = labelled.get("/api/project").json
+    confidence = decode(labelled.get("/api/answers").content)[2] / 255
+    right = sum(known["items"] * known["accuracy"] for known in project["classes"])
+    assert right == pytest.approx(project["n_items"] * project["expected"][0])
+    assert right < confidence.sum() - 0.1

@@ -83,10 +83,10 @@ def _audit(session: Session) -> dict[str, Any] | None:
 def _classes(session: Session, answered: Answered | None) -> list[dict[str, Any]]:
     """Each class with its number of examples and items, its share and its expected accuracy."""
     state = session.state
-    codes, confidence = _current(state, answered)
+    codes, _ = _current(state, answered)
     n_codes = max((known.id for known in state.classes), default=0) + 1
     n_items = np.bincount(codes[codes >= 0], minlength=n_codes)
-    right = np.bincount(codes[codes >= 0], confidence[codes >= 0], minlength=n_codes)
+    right = np.bincount(codes[codes >= 0], _chances(state, answered, codes)[codes >= 0], minlength=n_codes)
     n_examples = np.bincount(state.given[state.given >= 0], minlength=n_codes)
     shares = {}
     if answered is not None and len(answered.answers.classes) > 1:
@@ -128,6 +128,16 @@ def _current(state: State, answered: Answered | None) -> tuple[NDArray[np.int64]
     codes[said] = np.where(state.given[said] >= 0, state.given[said], UNKNOWN)
     confidence[said] = state.given[said] >= 0
     return codes, confidence
+
+
+def _chances(state: State, answered: Answered | None, codes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Probability (n_items,) that the class ``codes`` (n_items,) of each row is right: 1 where somebody checked it."""
+    chances = np.zeros(state.n_items)
+    if answered is not None:
+        same = answered.answers.codes == codes
+        chances[same] = answered.answers.chances[same]
+    chances[state.checked] = 1.0
+    return chances
 
 
 def answers(session: Session, answered: Answered | None) -> bytes:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from marginshot.labelling.classify import second_best
 from marginshot.labelling.collection import NONE, UNKNOWN, describe_labels
 from marginshot.labelling.session.state import State
+from marginshot.labelling.worklist import Correction, fit_correction
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -35,6 +36,8 @@ class SessionAnswers:
         Zero for items without an answer.
     confidence : ndarray of float32 of shape (n_items,)
         Probability of the answer; 1 where somebody checked it.
+    chances : ndarray of shape (n_items,)
+        Probability that the answer is right, by its confidence and by the answers checked so far.
     foreign : ndarray of bool of shape (n_items,)
         Items that look like none of the classes, or were said to be none.
     shares : ndarray of shape (n_classes, 3)
@@ -49,6 +52,7 @@ class SessionAnswers:
     codes: NDArray[np.int32]
     probabilities: NDArray[np.float32]
     confidence: NDArray[np.float32]
+    chances: Array
     foreign: NDArray[np.bool_]
     shares: Array
     changed: Rows
@@ -86,12 +90,17 @@ def examples_of(state: State, rows: Rows) -> Rows:
 
 
 def make_answers(
-    state: State, rows: Rows, ids: NDArray[np.int32], probabilities: Array, foreign: NDArray[np.bool_]
+    state: State,
+    rows: Rows,
+    ids: NDArray[np.int32],
+    probabilities: Array,
+    foreign: NDArray[np.bool_],
+    correction: Correction | None = None,
 ) -> SessionAnswers:
     """Answers for all items from the ``probabilities`` (n_ready, n_classes) and foreignness (n_ready,) of ``rows``.
 
     With fewer than two classes there are no probabilities, (n_ready, 0) or (n_ready, 1), and nothing is answered but
-    what was given.
+    what was given. The ``correction`` is that of the answers checked so far; none changes nothing.
     """
     given, names = state.given, {known.id: known.name for known in state.classes}
     codes = np.full(state.n_items, UNKNOWN, dtype=np.int32)
@@ -117,6 +126,7 @@ def make_answers(
         codes=codes,
         probabilities=spread,
         confidence=confidence,
+        chances=np.where(state.checked | ~answered, confidence, (correction or fit_correction())(confidence)),
         foreign=outside,
         shares=class_shares(spread[codes >= 0]),
         changed=np.empty(0, dtype=np.int64),

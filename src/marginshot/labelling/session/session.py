@@ -273,9 +273,9 @@ class Session(Journal):
 
     def preview_accept(self, at_least: float = 0.95) -> tuple[int, float]:
         """How many items `accept` would label, and how many of these are expected to be wrong, by the checks made."""
-        solved = self._solved or self._solve()
-        rows = self._acceptable(solved.answers, at_least)
-        return len(rows), float((1.0 - solved.correction(solved.answers.confidence[rows])).sum())
+        answers = self._present
+        rows = self._acceptable(answers, at_least)
+        return len(rows), float((1.0 - answers.chances[rows]).sum())
 
     @property
     def _present(self) -> SessionAnswers:

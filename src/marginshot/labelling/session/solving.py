@@ -135,13 +135,14 @@ class Solver:
         with giving_way(wait):
             classifier = refitter.fit(y, weights) if complete else refitter.refit(y, weights)
         rejection, foreign = table.find_foreign(known, given, LabelSettings().lose)
+        correction, found = fit_correction(find_evidence(state, ids)), classifier.label_distributions_[: len(rows)]
         return Solved(
             state,
-            make_answers(state, rows, ids, classifier.label_distributions_[: len(rows)], foreign),
+            make_answers(state, rows, ids, found, foreign, correction),
             rows,
             self._listed[rows],
             table.view,
-            fit_correction(find_evidence(state, ids)),
+            correction,
             (classifier, rejection),
             refitter.drift(y),
         )
