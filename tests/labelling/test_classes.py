@@ -103,5 +103,11 @@ def test_an_example_and_a_name_go_together(tickets):
     assert list(label_texts(BODIES, labels, classes=["bug"]).labels) == TOPICS
 
 
+@pytest.mark.parametrize("blank", ["  ", " , "])
+def test_blank_names_are_refused(blank):
+    with pytest.raises(ValueError, match="names no class; give names with commas between"):
+        read_classes(blank)
+
+
 def test_names_with_commas_and_spaces():
     assert read_classes(" lost card ,bug,, ") == {"lost card": (), "bug": ()}

@@ -40,7 +40,10 @@ def read_classes(text: str) -> dict[str, tuple[str, ...]]:
     """
     if is_table_of_classes(text):
         return _from_table(Path(text))
-    return as_classes(name.strip() for name in text.split(",") if name.strip())
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if text and not names:
+        raise RefusedError(f"{text!r} names no class; give names with commas between.", at_fault=Option.CLASSES)
+    return as_classes(names)
 
 
 def is_table_of_classes(text: str) -> bool:

@@ -191,6 +191,7 @@ def test_a_text_that_was_edited_is_another(tmp_path):
         ("label", "{}", "'labels' is missing"),
         ("label", '{"labels": {"cat": "abc"}}', "'abc' is not a list of items"),
         ("label", "[1]", "list indices"),
+        ("label", "{", "Expecting property name"),
         ("merge", '{"old": "a", "into": "b"}', "no class 'a'"),
         ("undo", "{}", "nothing to undo"),
         ("tickle", "{}", "does not know"),

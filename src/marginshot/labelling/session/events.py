@@ -13,11 +13,12 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from marginshot._lib.files import PRIVATE, flush_folder
+from marginshot._lib.reading import reading
 from marginshot.labelling.contents import Content
 from marginshot.labelling.errors import RefusedError
 from marginshot.labelling.session.state import Event
@@ -108,10 +109,16 @@ class EventLog:
             rows = self._connection.execute(
                 "SELECT seq, time, kind, payload FROM events WHERE seq > ? ORDER BY seq", (version,)
             ).fetchall()
-        try:
-            return [Event(seq, moment, kind, json.loads(payload)) for seq, moment, kind, payload in rows]
-        except ValueError as error:
-            raise RefusedError(f"The session {self.path} holds an event that is not JSON ({error}).") from error
+        events = []
+        for seq, moment, kind, payload in rows:
+            with self.sound(f"event {seq} ({kind})"):
+                events.append(Event(seq, moment, kind, json.loads(payload)))
+        return events
+
+    def sound(self, part: str) -> AbstractContextManager[None]:
+        """Turn whatever is raised by a damaged ``part`` of the log into one sentence."""
+        advice = "Move it away to begin anew, or bring back a copy."
+        return reading(self.path or "The log", f"the log of a session: {part}", advice, RefusedError)
 
     def add(self, act: Callable[[], Act]) -> Event:
         """Add the event that ``act`` returns, which runs while no other process can add; on the disk on return."""
@@ -129,7 +136,8 @@ class EventLog:
         """What each picture held when it was last seen, by key."""
         with self._lock, self._readable():
             rows = self._connection.execute("SELECT key, digest, stamp FROM contents").fetchall()
-        return {json.loads(key): Content(digest, stamp) for key, digest, stamp in rows}
+        with self.sound("contents"):
+            return {json.loads(key): Content(digest, stamp) for key, digest, stamp in rows}
 
     def keep_contents(self, contents: Mapping[str, Content | None]) -> None:
         """Note what pictures hold, by key; None forgets one that is under another key now."""

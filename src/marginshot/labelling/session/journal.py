@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot._lib.reading import reading
 from marginshot.labelling.classes import Classes
 from marginshot.labelling.collection import NONE, UNKNOWN, Collection, Kind, describe_labels
 from marginshot.labelling.contents import Files, words
-from marginshot.labelling.errors import RefusedError
 from marginshot.labelling.session import acts
 from marginshot.labelling.session.events import EventLog
 from marginshot.labelling.session.opening import KeyTable, item_keys
@@ -85,9 +83,7 @@ class Journal:
         """The state with what other processes have said since; every act asks for it."""
         with self._lock:
             for event in self._log.after(self._state.version):
-                what = f"the log of a session: event {event.version} ({event.kind})"
-                advice = "Move it away to begin anew, or bring back a copy."
-                with reading(self._log.path or "The log", what, advice, RefusedError):
+                with self._log.sound(f"event {event.version} ({event.kind})"):
                     self._take(event)
             return self._state
 
