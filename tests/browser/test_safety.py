@@ -103,3 +103,17 @@ def test_texts_are_labelled_from_names_alone(studio, page, tmp_path):
             tab.wait_for_counts(lambda counts, name=name: name in counts)
         counts = tab.wait_for_counts(lambda counts: counts["sports"] + counts["cooking"] == len(lines))
         assert counts["sports"] == counts["cooking"] == len(lines) // 2
+
+
+def test_a_source_that_changed_between_two_openings_is_shown(studio, page, own_digits):
+    folder, _ = own_digits
+    with studio(folder, "--encoder", "pixels") as running:
+        tab = page(running.address)
+        tab.item(0).click()
+        tab.label_as("zero")
+        tab.close()
+    (folder / "000.png").rename(folder / "nought.png")
+    with studio(folder, "--encoder", "pixels") as running:
+        tab = page(running.address)
+        tab.get_by_text("The source has changed").click()
+        expect(tab.locator("#notes li")).to_have_text("1 item was renamed, and its label went with it: nought.png.")

@@ -4,8 +4,9 @@ import struct
 
 import numpy as np
 import pytest
-from serving import rows_of_three_classes
+from serving import rows_of_three_classes, running
 
+from marginshot.labelling import Session
 from marginshot.labelling.session.state import Class
 from marginshot.studio import views
 
@@ -26,6 +27,14 @@ def test_an_empty_session_is_told(client):
     _, codes, _, flags = decode(client.get("/api/answers").content)
     assert set(codes.tolist()) == {0xFFFF}
     assert set(flags.tolist()) == {1}
+
+
+def test_the_page_is_told_what_changed_in_the_source(photos, tmp_path):
+    with Session.open(photos) as session:
+        session.label({"00.png": "red", "01.png": "blue"})
+    (photos / "00.png").rename(photos / "rose.png")
+    with running(Session.open(photos), tmp_path / "cache") as client:
+        assert client.get("/api/project").json["notes"] == ["1 item was renamed, and its label went with it: rose.png."]
 
 
 def test_a_label_is_acknowledged_and_all_items_answered(labelled):
