@@ -193,6 +193,8 @@ def test_a_text_that_was_edited_is_another(tmp_path):
         ("label", "[1]", "list indices"),
         ("label", "{", "Expecting property name"),
         ("merge", '{"old": "a", "into": "b"}', "no class 'a'"),
+        ("rename", '{"old": "a", "new": "b"}', "no class 'a'"),
+        ("audit", '{"items": ["a"], "answered": []}', "1 item were drawn with 0 answers"),
         ("undo", "{}", "nothing to undo"),
         ("tickle", "{}", "does not know"),
     ],

@@ -54,10 +54,11 @@ def find_news(state: State, events: Sequence[Event], found: Mapping[str, str], s
     origin = np.full(max(len(state.slot_given), int(slots.max(initial=-1)) + 1), "", dtype=object)
     for change in state.done:
         origin[change.slots] = change.kind
+    now = {name: _name_now(name, events, names.values()) for name in set(found.values())}
     news = News({}, [])
     for (key, source_name), slot in zip(found.items(), slots.tolist(), strict=True):
         given = int(state.slot_given[slot]) if slot < len(state.slot_given) else UNKNOWN
-        name = _name_now(source_name, events, names.values())
+        name = now[source_name]
         if heard.get(key) == source_name or names.get(given) == name:
             continue
         if given == UNKNOWN or origin[slot] == "examples":

@@ -255,7 +255,8 @@ def _add_class(draft: _Draft, payload: Mapping[str, Any]) -> str:
 
 def _rename(draft: _Draft, payload: Mapping[str, Any]) -> str:
     old, new = payload["old"], payload["new"]
-    draft.classes = [replace(known, name=new) if known.name == old else known for known in draft.classes]
+    renamed = draft.state.class_id(old)
+    draft.classes = [replace(known, name=new) if known.id == renamed else known for known in draft.classes]
     return f'rename "{old}" to "{new}"'
 
 
@@ -285,7 +286,10 @@ def _move_labels(draft: _Draft, gone: int, code: int) -> None:
 
 def _audit(draft: _Draft, payload: Mapping[str, Any]) -> str:
     answered = [draft.state.class_id(name) for name in payload["answered"]]
-    draft.audits.append(Audit(draft.slots(payload["items"]), np.array(answered, dtype=np.int32)))
+    slots = draft.slots(payload["items"])
+    if len(slots) != len(answered):
+        raise ValueError(f"{count(len(slots))} were drawn with {len(answered)} answers")
+    draft.audits.append(Audit(slots, np.array(answered, dtype=np.int32)))
     return f"draw {count(len(payload['items']))} to check"
 
 
