@@ -51,6 +51,7 @@ def test_unknown_command(fails):
     [
         (("evaluate", "digits", "--json", ""), "Invalid value for --json: it is empty. Give a value, or leave it out."),
         (("evaluate", "digits", "--json="), "Invalid value for --json: it is empty"),
+        (("evaluate", "digits", "--methods=fs="), "Unknown method 'fs='"),
         (("label", "", "--out", "x"), "Invalid value for an argument: it is empty"),
         (("evaluate", "digits", "-j", "-7"), "workers are at least 1, or -1 for all cores; got -7"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from concurrent.futures import ThreadPoolExecutor
 
@@ -26,6 +27,15 @@ def test_a_failure_leaves_what_was_there(tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such rights")
+@pytest.mark.parametrize(("number", "is_ours"), [(errno.ENOSPC, True), (errno.EIO, False)])
+def test_a_full_disk_is_reported_with_the_file(tmp_path, number, is_ours):
+    """An error of reading, raised while we write, is not about the file written."""
+    target = tmp_path / "result.json"
+    with pytest.raises(OSError, match=os.strerror(number)) as caught, atomic_path(target):
+        raise OSError(number, os.strerror(number))
+    assert caught.value.filename == (str(target) if is_ours else None)
+
+
 def test_rights_are_the_users_also_in_threads(tmp_path):
     before = os.umask(0o027)
     try:

@@ -1,5 +1,6 @@
 import pytest
 
+from marginshot.classifier.settings import PRESETS
 from marginshot.methods import METHODS, get_method
 from marginshot.methods.base import register
 
@@ -94,3 +95,10 @@ def test_two_methods_cannot_share_a_name():
 def test_bad_settings_are_named(name, settings, message):
     with pytest.raises(ValueError, match=message):
         get_method(name, **settings)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_method_of_a_preset_has_its_parameters(preset):
+    """Of a method called by name, as of the estimator: "printed" is the paper in both."""
+    method = get_method("fs-tmmc" if preset == "paper" else f"fs-tmmc-{preset}")
+    assert {name: getattr(method, name) for name in PRESETS[preset]} == PRESETS[preset]

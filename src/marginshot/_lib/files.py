@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -18,6 +19,8 @@ if sys.platform != "win32":
 #: Permissions of private files: embeddings, pictures, sessions.
 PRIVATE = 0o600
 
+#: Errors of writing, which the system reports without the name of the file.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _TEMPORARY = re.compile(r"\.marginshot-[0-9a-f]{16}\.tmp(\..*)?")
 
 
@@ -70,7 +73,8 @@ def atomic_path(path: str | os.PathLike[str], *, private: bool = False) -> Itera
         flush_folder(target.parent)
     except OSError as error:
         # A full disk is reported without a name, or with one that nobody knows.
-        if error.errno is None or error.filename not in (None, os.fspath(temporary)):
+        ours = error.errno in _NO_ROOM if error.filename is None else error.filename == os.fspath(temporary)
+        if not ours or error.errno is None:
             raise
         raise OSError(error.errno, os.strerror(error.errno), os.fspath(target)) from error
     finally:

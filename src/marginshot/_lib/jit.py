@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numba
+from numba.core.cpu import CPUTargetOptions
 
 logger = logging.getLogger("marginshot")
 
@@ -25,7 +26,8 @@ CALL_OPTIONS: Any = {"fastmath": _FAST_SUMS, "error_model": "numpy"}
 #: A leaf: compiled into its caller, cached with it. Always inlined: a call counts references to each array atomically.
 leaf = numba.njit(fastmath=_FAST_SUMS, error_model="numpy", forceinline=True)
 
-_UNCOUNTED: Any = {"_nrt": False}
+# The option is private to numba (0.61 to 0.68 have it); without it everything works, more slowly.
+_UNCOUNTED: Any = {"_nrt": False} if hasattr(CPUTargetOptions, "_nrt") else {}
 #: A loop: a leaf that makes no array. Numba counts no references in it, which took a fifth of the solver's time.
 loop = numba.njit(fastmath=_FAST_SUMS, error_model="numpy", forceinline=True, **_UNCOUNTED)
 

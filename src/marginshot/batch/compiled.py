@@ -54,8 +54,8 @@ def centre_rows(
 ) -> None:
     """Write the ``rows`` (T, M, D) of tasks, those of ``support`` (T, n, D) first, then ``query`` (T, m, D), centred.
 
-    Where ``rooted``, they are first prepared as by `CentreAndNormalise` with power 0.75. Written too: the ``means``
-    (T, D) subtracted, in the precision of the features, and the largest sum of ``squares`` (T,) of a row as it was.
+    Where ``rooted``, they are first prepared as by `CentreAndNormalise.prepare` with the power ¾. Written too: the
+    ``means`` (T, D) subtracted, in the precision of the features, and the largest sum of ``squares`` (T,) of a row.
     """
     n, n_rows = support.shape[1], rows.shape[1]
     room = np.empty((n_rows if rooted else 0, rows.shape[2]), support.dtype)

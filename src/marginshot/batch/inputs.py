@@ -14,7 +14,14 @@ from marginshot._lib.threads import map_in_threads
 from marginshot.data.table import FeatureTable
 from marginshot.model.discriminant import LEAST_LENGTH
 from marginshot.model.kernels import Kernel
-from marginshot.model.transforms import CentreAndNormalise, is_extreme, rounding_length, scale_inner_products, widened
+from marginshot.model.transforms import (
+    BY_ROOTS,
+    CentreAndNormalise,
+    is_extreme,
+    rounding_length,
+    scale_inner_products,
+    widened,
+)
 
 Array = NDArray[np.floating]
 Grams = NDArray[np.float32]
@@ -170,7 +177,7 @@ def _unit_inner_products(support: Array, query: Array, transformer: CentreAndNor
     Rows are centred in their own precision and multiplied in single precision; the lengths are divided out of the
     M x M products, never out of the M x D features.
     """
-    rooted = transformer.power == 0.75
+    rooted = transformer.power == BY_ROOTS
     if not rooted:
         support, query = transformer.prepare(support), transformer.prepare(query)
     rows, means, squares = _centred_rows(support, query, rooted)

@@ -264,7 +264,10 @@ def precision_for(settings: Settings) -> Any:
 
 
 def load_parts(tasks: ArrayTasks | TableTasks, transformer: Any, settings: Settings, n_classes: int) -> None:
-    """Compile, or read from numba's cache, every part that tasks of so many classes need."""
+    """Compile, or read from numba's cache, every part that tasks of so many classes need.
+
+    Rows of a table are multiplied once for all tasks; the few tasks that centre their own compile that when they come.
+    """
     if isinstance(tasks, ArrayTasks) and gives_directions(transformer):
         _load_rows(tasks.precision)
     _load_solver(precision_for(settings))

@@ -124,9 +124,10 @@ def _run(arguments: list[str]) -> int:
 def _check_not_empty(arguments: list[str]) -> None:
     """Raise for an empty argument, such as a variable of a shell that is not set: as a path it is this folder."""
     for before, argument in zip(["", *arguments], arguments, strict=False):
-        option = before if before.startswith("-") else "an argument"
-        if not argument or (argument.startswith("--") and argument.endswith("=")):
-            raise typer.BadParameter("it is empty. Give a value, or leave it out.", param_hint=argument[:-1] or option)
+        name, sign, value = argument.partition("=")
+        if not argument or (name.startswith("--") and sign and not value):
+            hint = name or (before if before.startswith("-") else "an argument")
+            raise typer.BadParameter("it is empty. Give a value, or leave it out.", param_hint=hint)
 
 
 @contextmanager

@@ -24,7 +24,8 @@ class FSTMMC:
     """Maximum margin, with the planes pushed out of dense regions of the queries. Transductive.
 
     Pan, Xu, Guo and Guo, "A Transductive Maximum Margin Classifier for Few-Shot Learning", 2021.
-    Adds to the printed equations the offset 2π − 1 and Platt's smoothed targets; `FSTMMCPrinted` leaves them out.
+    Adds to the printed equations the offset 2π − 1 and Platt's smoothed targets, and leaves out two stages of λ2, which
+    change nothing; `FSTMMCPrinted` does neither.
 
     Parameters
     ----------
@@ -72,7 +73,7 @@ class FSTMMC:
 @register
 @dataclass(frozen=True, kw_only=True)
 class FSTMMCPrinted(FSTMMC):
-    """FS-TMMC word for word: no offset, logistic regression on targets 0 and 1. Transductive.
+    """FS-TMMC word for word: no offset, logistic regression on targets 0 and 1, five stages of λ2. Transductive.
 
     The paper does not say what keeps that regression finite on separable examples; here it is scikit-learn's ridge.
     """
@@ -80,6 +81,7 @@ class FSTMMCPrinted(FSTMMC):
     name: ClassVar[str] = "fs-tmmc-printed"
     title: ClassVar[str] = "FS-TMMC, as printed"
 
+    lambda2: Sequence[float] | str = PRESETS["printed"]["lambda2"]
     prior: Any = PRESETS["printed"]["prior"]
     calibration: str = PRESETS["printed"]["calibration"]
     tol: float = PRESETS["printed"]["tol"]

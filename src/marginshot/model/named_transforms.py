@@ -7,12 +7,12 @@ from typing import Any
 from sklearn.base import clone
 
 from marginshot.model.discriminant import DiscriminantTransform
-from marginshot.model.transforms import CentreAndNormalise
+from marginshot.model.transforms import BY_ROOTS, CentreAndNormalise
 
 TRANSFORMS = {
     "cl2n": CentreAndNormalise(),
-    "power": CentreAndNormalise(power=0.75),
-    "discriminant": DiscriminantTransform(power=0.75),
+    "power": CentreAndNormalise(power=BY_ROOTS),
+    "discriminant": DiscriminantTransform(power=BY_ROOTS),
 }
 
 
