@@ -194,9 +194,9 @@ def test_saved_and_loaded(kernel, tmp_path):
 
 def test_every_row_labelled_is_fs_mmc():
     X, _, truth, _ = mixture(2_000)
-    full, inductive = fit(X, truth), fit(X, truth, lambda2=(0,))
+    full, inductive = fit(X, truth, tol=1e-6), fit(X, truth, tol=1e-6, lambda2=(0,))
     assert full.solver_ == "primal"
-    assert_allclose(full.planes_, inductive.planes_, rtol=1e-6)
+    assert_allclose(full.planes_, inductive.planes_, atol=1e-4)
 
 
 def test_refitting_leaves_nothing_of_the_other_solver():
