@@ -22,7 +22,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 Array = NDArray[np.float64]
 #: Counts (..., N) that biases (..., N) lead to, and their derivatives (..., N, N).
@@ -69,8 +68,12 @@ def meet_shares(shares: Array, certainty: Array, divide: Divide) -> Array:
 
 def divide_scores(scores: Array, biases: Array) -> tuple[Array, Array]:
     """Counts (..., N) of rows with ``scores`` (..., m, N) under ``biases`` (..., N); their derivatives (..., N, N)."""
-    answers = softmax(SHARPNESS * (scores + biases[..., None, :]), axis=-1)
-    answers *= scores.any(axis=-1, keepdims=True)
-    counts = answers.sum(axis=-2)
-    derivatives = counts[..., None] * np.eye(counts.shape[-1]) - np.swapaxes(answers, -1, -2) @ answers
+    answers = (
+        np.ascontiguousarray(np.swapaxes(scores, -1, -2)) + biases[..., None]
+    )  # (..., N, m): sums over few classes
+    answers -= answers.max(axis=-2, keepdims=True)
+    answers = np.exp(SHARPNESS * answers)
+    answers *= (scores.any(axis=-1) / answers.sum(axis=-2))[..., None, :]
+    counts = answers.sum(axis=-1)
+    derivatives = counts[..., None] * np.eye(counts.shape[-1]) - answers @ np.swapaxes(answers, -1, -2)
     return counts, SHARPNESS * derivatives
