@@ -126,7 +126,7 @@ def check_names(names: Iterable[str], where: str) -> tuple[str, ...]:
             raise ValueError(f"{where}: a class cannot be called {name!r}, which stands for no label; rename it.")
     alike = defaultdict(list)
     for name in classes:
-        alike[_as_read(name)].append(name)
+        alike[as_read(name)].append(name)
     for group in alike.values():
         if len(group) > 1:
             # Accents coded in two ways look the same unless escaped.
@@ -142,7 +142,7 @@ def _composed(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def _as_read(name: str) -> str:
+def as_read(name: str) -> str:
     """A form of the name that is equal for names which a reader takes for one: spaces, case and accents."""
     seen = "".join(letter for letter in name if letter.isspace() or not _is_invisible(letter))
     return " ".join(_composed(_composed(seen).casefold()).split())

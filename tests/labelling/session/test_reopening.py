@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from marginshot.labelling import Session
@@ -55,13 +56,11 @@ def test_labels_go_with_renamed_and_moved_pictures(photos):
 
 def test_labels_of_replaced_pictures_are_set_aside_until_undone(photos, draw_picture):
     draw_picture(photos / "red-2.png", "green", 77)
-    for _ in range(2):
+    sentence = "1 picture was replaced by another, and its label is set aside (undo brings it back): red-2.png."
+    for notes in ([sentence], []):
         with Session.open("photos") as session:
             assert labels(session) == {"blue-2.png": "blue", "trip/day one/green-3.png": "green"}
-        assert session.notes in (
-            ["1 picture was replaced by another, and its label is set aside (undo brings it back): red-2.png."],
-            [],
-        )
+        assert session.notes == notes
     with Session.open("photos") as session:
         session.undo()
     with Session.open("photos") as session:
@@ -173,6 +172,132 @@ def test_labels_new_in_a_table_are_taken_unless_something_else_was_said(tmp_path
             *([] if round_ else taken),
             "1 label in the source differs from what was said here, which holds: sweet pie.",
         ]
+
+
+def open_table(path: Path, body: list[str], label: list[str], **options) -> Session:
+    write_table({"body": body, "label": label}, path)
+    return Session.open(path, text="body", **options)
+
+
+def test_a_source_that_spells_a_class_otherwise_means_that_class(tmp_path):
+    bodies = ["white bird", "grey bird", "small fish", "large fish"]
+    with open_table(tmp_path / "t.csv", bodies, ["", "", "cod", ""]) as session:
+        session.label({0: "tern"})
+        session.rename("cod", "Kabeljau")
+    for _ in range(2):
+        with open_table(tmp_path / "t.csv", bodies, ["", "TERN", "", "Cod"], classes=["Tern "]) as session:
+            assert labels(session) == {"row 1": "tern", "row 2": "tern", "row 3": "Kabeljau", "row 4": "Kabeljau"}
+            assert [known.name for known in session.state.classes] == ["Kabeljau", "tern"]
+    with open_table(tmp_path / "t.csv", bodies, ["", "TERN", "", "Cod"]) as session:
+        session.clear([1, 3])  # what was taken under another name does not come back either
+    with open_table(tmp_path / "t.csv", bodies, ["", "TERN", "", "Cod"]) as session:
+        assert labels(session) == {"row 1": "tern", "row 3": "Kabeljau"}
+
+
+def test_a_label_new_in_the_source_wins_over_answers_accepted_and_labels_merged(tmp_path):
+    rng = np.random.default_rng(0)
+    X = (np.repeat(np.eye(2, 5), 30, axis=0) + rng.normal(0, 0.1, (60, 5))).astype(np.float32)
+    path, said = tmp_path / "rows.npz", [""] * 60
+    said[0], said[1], said[30] = "bird", "mammal", "fish"
+    np.savez(path, X=X, y=said)
+    with Session.open(path) as session:
+        session.merge("mammal", "bird")
+        session.accept(0.01)
+        row = int(np.flatnonzero((session.state.given >= 0) & ~session.state.checked)[0])
+    said[1], said[row] = "fox", "new"
+    np.savez(path, X=X, y=said)
+    with Session.open(path) as session:
+        assert [labels(session)[session.items[place]] for place in (1, row)] == ["fox", "new"]
+        assert session.notes == [f"2 labels are new in the source and were taken: row 2, row {row + 1}."]
+
+
+def test_a_class_renamed_and_back_again_keeps_its_name(tmp_path):
+    bodies = ["white bird", "grey bird", "small fish"]
+    with open_table(tmp_path / "t.csv", bodies, ["bird", "", "fish"]) as session:
+        session.rename("bird", "Vogel")
+        session.undo()
+        session.delete_class("bird")
+    with open_table(tmp_path / "t.csv", bodies, ["bird", "bird", "fish"]) as session:
+        assert labels(session) == {"row 2": "bird", "row 3": "fish"}
+
+
+def test_a_label_taken_away_stays_away_when_its_picture_is_renamed(workplace):
+    photos = workplace / "photos"
+    for colour in ("red", "blue"):
+        (photos / colour).mkdir()
+        (photos / f"{colour}-2.png").rename(photos / colour / "0.png")
+    with Session.open("photos") as session:
+        session.clear(["red/0.png"])
+    (photos / "red" / "0.png").rename(photos / "red" / "zero.png")
+    for _ in range(2):
+        with Session.open("photos") as session:
+            assert labels(session)["blue/0.png"] == "blue"
+            assert "red/zero.png" not in labels(session)
+
+
+def test_a_log_that_another_process_holds_does_not_end_the_encoding(workplace, own_sessions, monkeypatch):
+    monkeypatch.setattr("marginshot.labelling.session.events._PATIENCE", 0.01)
+    held = []
+
+    def hold_log(*_) -> None:
+        if not held:
+            (path,) = own_sessions.glob("*.sqlite")
+            held.append(sqlite3.connect(path, isolation_level=None))
+            held[0].execute("BEGIN IMMEDIATE")
+
+    with Session.open("photos", on_progress=hold_log) as session:
+        assert session.ready.all()
+        (note,) = session.notes
+        assert note.startswith("Pictures that are renamed now may be taken for new ones")
+        assert "database is locked" in note
+        held[0].close()
+        session.label(["red-2.png"], "red")
+
+
+def test_pictures_are_read_before_the_log_is_locked(photos, own_sessions, monkeypatch):
+    (path,) = own_sessions.glob("*.sqlite")
+    read = []
+
+    def digest(picture: Path) -> str:
+        log = sqlite3.connect(path, isolation_level=None, timeout=0)
+        log.execute("BEGIN IMMEDIATE")  # raises where another holds the lock
+        log.close()
+        read.append(Path(picture).name)
+        return "another"
+
+    monkeypatch.setattr("marginshot.labelling.contents.file_digest", digest)
+    os.utime(photos / "red-2.png")
+    with Session.open("photos") as session:
+        assert read == ["red-2.png"]
+        assert "red-2.png" not in labels(session)
+
+
+def test_what_others_say_while_pictures_are_read_is_heard(photos, own_sessions, monkeypatch, draw_picture):
+    draw_picture(photos / "red-2.png", "green", 77)
+    look, looks = Files.changes, []
+
+    def interrupted(files: Files, said) -> object:
+        looks.append(set(said))
+        if len(looks) == 1:
+            (path,) = own_sessions.glob("*.sqlite")
+            with sqlite3.connect(path) as log:
+                labels = '{"labels": {"blue": ["blue-4.png"]}}'
+                log.execute("INSERT INTO events SELECT MAX(seq) + 1, 0, 'label', ? FROM events", (labels,))
+        return look(files, said)
+
+    monkeypatch.setattr(Files, "changes", interrupted)
+    with Session.open("photos") as session:
+        assert looks[1] - looks[0] == {"blue-4.png"}
+        assert labels(session) == {"blue-2.png": "blue", "blue-4.png": "blue", "trip/day one/green-3.png": "green"}
+
+
+def test_notes_name_embeddings_by_their_row(tmp_path):
+    X, path = np.eye(4, dtype=np.float32), tmp_path / "rows.npz"
+    np.savez(path, X=X, y=["a", "b", "", ""])
+    Session.open(path).close()
+    np.savez(path, X=X, y=["a", "b", "a", ""])
+    with Session.open(path) as session:
+        assert session.notes == ["1 label is new in the source and was taken: row 3."]
 
 
 def test_a_text_that_was_edited_is_another(tmp_path):

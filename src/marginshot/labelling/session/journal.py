@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot.labelling.classes import Classes
-from marginshot.labelling.collection import NONE, UNKNOWN, Collection, Kind, describe_labels
-from marginshot.labelling.contents import Files, words
+from marginshot.labelling.collection import NONE, UNKNOWN, Collection, Kind, as_read, describe_labels
+from marginshot.labelling.contents import Changes, Files, words
+from marginshot.labelling.errors import RefusedError
 from marginshot.labelling.session import acts
 from marginshot.labelling.session.events import EventLog
 from marginshot.labelling.session.opening import KeyTable, item_keys
@@ -178,34 +179,41 @@ class Journal:
             Whether the labels are the names of folders.
         """
         found = {key: name for key, name in zip(self._keys.keys, labels, strict=False) if name}
-        with self._lock, self._log.transaction():
-            is_new = not self.refresh().version
-            paths = zip(self._keys.keys, self.contents, strict=False) if self.kind == "picture" else ()
-            self._files = Files(dict(paths), self._log.contents())
-            self._follow(found)
-            there = {known.name for known in self._state.classes}
-            if folders and there:
-                # A folder that was there before and is not a class may stand for a date or a camera.
-                found = {key: name for key, name in found.items() if name in there or not self._files.knows(key)}
-            events = [event for event, _ in self._events]
-            news = find_news(self._state, events, found, self._keys.slots_of(list(found)))
-            if news.labels:
-                self._say(acts.label(news.labels, "examples"))
-            new = {name: texts for name, texts in classes.items() if self._state.find_class(name.strip()) is None}
-            if new:
-                self._say(acts.add_classes(new))
+        with self._lock:
+            # Pictures are read before the log is locked, and again only where somebody wrote meanwhile.
+            version, changes = self._state.version, self._changes()
+            with self._log.transaction():
+                is_new = not self.refresh().version
+                self._follow(changes if self._state.version == version else self._changes(), found)
+                there = {known.name for known in self._state.classes}
+                if folders and there:
+                    # A folder that was there before and is not a class may stand for a date or a camera.
+                    found = {key: name for key, name in found.items() if name in there or not self._files.knows(key)}
+                events = [event for event, _ in self._events]
+                news = find_news(self._state, events, found, self._keys.slots_of(list(found)))
+                if news.labels:
+                    self._say(acts.label(news.labels, "examples"))
+                read = {as_read(known.name) for known in self._state.classes}
+                new = {name: texts for name, texts in classes.items() if as_read(name) not in read}
+                if new:
+                    self._say(acts.add_classes(new))
         self._note("taken", [key for keys in news.labels.values() for key in keys if not is_new])
         self._note("overruled", news.overruled)
         self._note("missing", self.missing)
 
-    def _follow(self, found: Mapping[str, str]) -> None:
+    def _changes(self) -> Changes:
+        """Which pictures that the log has heard of were renamed or replaced since they were last seen."""
+        paths = zip(self._keys.keys, self.contents, strict=False) if self.kind == "picture" else ()
+        self._files = Files(dict(paths), self._log.contents())
+        heard = [change.slots for _, change in self._events] + [audit.slots for audit in self._state.audits]
+        return self._files.changes({self._keys.keys[slot] for slots in heard for slot in slots.tolist()})
+
+    def _follow(self, changes: Changes, found: Mapping[str, str]) -> None:
         """Let what was said go with renamed pictures, and set the labels of replaced ones aside."""
         state, keys = self._state, self._keys.keys
         names = {known.id: known.name for known in state.classes}
         given = np.flatnonzero(state.slot_given != UNKNOWN).tolist()
         labelled = {keys[slot]: names.get(int(state.slot_given[slot]), "") for slot in given}
-        audited = {keys[slot] for audit in state.audits for slot in audit.slots.tolist()}
-        changes = self._files.changes({*labelled, *audited})
         # A class folder says of whatever is in it what its class is.
         replaced = [key for key in changes.replaced if key in labelled and found.get(key) != labelled[key]]
         if replaced:
@@ -219,13 +227,23 @@ class Journal:
 
     def _note_contents(self, digests: Mapping[int, str]) -> None:
         """Keep the digests of pictures, by row, by which they are known when they are renamed or replaced."""
-        if self.kind == "picture":
+        if self.kind != "picture":
+            return
+        try:
             self._log.keep_contents(self._files.seen({self._keys.keys[row]: own for row, own in digests.items()}))
+        except RefusedError as error:
+            self.notes.append(f"Pictures that are renamed now may be taken for new ones when opened again. {error}")
 
     def _note(self, what: str, keys: Sequence[str]) -> None:
         """Put what happened to items into words."""
-        names = [key.partition(" ")[2] if self.kind == "text" else key for key in keys]
-        self.notes += words(what, names)
+        self.notes += words(what, [self._shown(key) for key in keys])
+
+    def _shown(self, key: str) -> str:
+        """An item as people know it: the beginning of a text, or its name; the key where the source has it no more."""
+        if self.kind == "text":
+            return key.partition(" ")[2]
+        slot = int(self._keys.slots_of([key])[0])
+        return self.items[slot] if slot < self.n_items else key
 
     def _row(self, item: Any) -> int:
         if isinstance(item, int | np.integer) and not isinstance(item, bool):

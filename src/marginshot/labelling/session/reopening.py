@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from marginshot.labelling.collection import UNKNOWN
+from marginshot.labelling.collection import UNKNOWN, as_read
 from marginshot.labelling.session.state import Event, Slots, State
 
 
@@ -31,7 +32,8 @@ def find_news(state: State, events: Sequence[Event], found: Mapping[str, str], s
     """What the labels ``found`` in a source, by key, add to a session.
 
     A label that was taken from the source before says nothing new, whatever became of it. One that is new holds unless
-    somebody labelled the item in the session.
+    somebody labelled the item in the session; answers accepted in bulk give way. A name that reads like that of a class
+    is that class.
 
     Parameters
     ----------
@@ -43,37 +45,57 @@ def find_news(state: State, events: Sequence[Event], found: Mapping[str, str], s
     slots : ndarray of int64 of shape (n,)
         Slots of its keys.
     """
-    heard = {
-        key: name
-        for event in events
-        if event.kind == "examples"
-        for name, keys in event.payload["labels"].items()
-        for key in keys
-    }
+    heard = _heard(events)
     names = {known.id: known.name for known in state.classes}
-    origin = np.full(max(len(state.slot_given), int(slots.max(initial=-1)) + 1), "", dtype=object)
-    for change in state.done:
-        origin[change.slots] = change.kind
-    now = {name: _name_now(name, events, names.values()) for name in set(found.values())}
+    there = {as_read(name): name for name in names.values()}
+    spelled = dict(there)  # no two names that read the same
+    holding = {change.version for change in state.done}
+    acts = [event for event in events if event.version in holding]
+    now = {}
+    for name in dict.fromkeys((*found.values(), *heard.values())):
+        end = _name_now(name, acts, there)
+        now[name] = spelled.setdefault(as_read(end), end)
+    origin = _origins(state, int(slots.max(initial=-1)) + 1)
     news = News({}, [])
     for (key, source_name), slot in zip(found.items(), slots.tolist(), strict=True):
-        given = int(state.slot_given[slot]) if slot < len(state.slot_given) else UNKNOWN
-        name = now[source_name]
-        if heard.get(key) == source_name or names.get(given) == name:
+        name, is_known = now[source_name], slot < len(state.slot_given)
+        given = int(state.slot_given[slot]) if is_known else UNKNOWN
+        if (key in heard and now[heard[key]] == name) or names.get(given) == name:
             continue
-        if given == UNKNOWN or origin[slot] == "examples":
+        if not (is_known and state.slot_checked[slot]) or origin[slot] == "examples":
             news.labels.setdefault(name, []).append(key)
         else:
             news.overruled.append(key)
     return news
 
 
-def _name_now(name: str, events: Iterable[Event], classes: Iterable[str]) -> str:
-    """What a class of the source is called in the session, where it may have been renamed or merged."""
-    there = set(classes)
+def _heard(events: Iterable[Event]) -> dict[str, str]:
+    """The label that the source was last heard to give, by the key that the item has now."""
+    heard: dict[str, str] = {}
     for event in events:
-        if name in there:
+        if event.kind == "examples":
+            heard |= {key: name for name, keys in event.payload["labels"].items() for key in keys}
+        elif event.kind == "renamed":
+            moves = event.payload["items"]
+            moved = {new: heard[old] for old, new in moves.items() if old in heard}
+            heard = {key: name for key, name in heard.items() if key not in {*moves, *moves.values()}} | moved
+    return heard
+
+
+def _origins(state: State, n_slots: int) -> NDArray[np.object_]:
+    """Kind of the act that gave each slot its label, (at least n_slots,); a merge moves labels and gives none."""
+    origin = np.full(max(len(state.slot_given), n_slots), "", dtype=object)
+    for change in state.done:
+        if change.kind != "merge":
+            origin[change.slots] = change.kind
+    return origin
+
+
+def _name_now(name: str, acts: Iterable[Event], classes: Container[str]) -> str:
+    """What a class of the source is called after these acts, which may rename or merge it; classes as they read."""
+    for event in acts:
+        if as_read(name) in classes:
             break
-        if event.kind in ("rename", "merge") and event.payload["old"] == name:
+        if event.kind in ("rename", "merge") and as_read(event.payload["old"]) == as_read(name):
             name = event.payload["new" if event.kind == "rename" else "into"]
     return name

@@ -187,6 +187,7 @@ class _Draft:
         seen[~checked] = UNSEEN
         seen[checked & checked_before] = seen_before[checked & checked_before]
         return Change(
+            event.version,
             event.kind,
             words,
             slots,

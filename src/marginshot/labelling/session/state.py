@@ -73,6 +73,8 @@ class Change:
 
     Parameters
     ----------
+    version : int
+        Number of the event.
     kind : str
         That of the event.
     words : str
@@ -88,6 +90,7 @@ class Change:
         Slots, sorted, and where what was said of their items is from now on: these were renamed.
     """
 
+    version: int
     kind: str
     words: str
     slots: Slots
