@@ -8,8 +8,9 @@ exchanged between the classes of CLINC150 cost 45 points of accuracy at one exam
 a point with this.
 
 Beside a name of weight w an example counts for 1 − ⅔ w. Examples are often corrections, which lie near other classes by
-selection. In full they move the centre of their class over to these: of 20 classes of CLINC150 known by name, ten
-corrections cost the others 1.8 points, and with this nothing. Examples at random label as well as before.
+selection, and may move the centre of their class over to the cluster of another: both clusters then change their names.
+That is rarer with this weight, and still happens, mostly where one correction contradicts a name so far that the name
+is left out. Examples at random label as well as in full.
 
 A code (`c17`, `12`, a hash) names nothing and is never taken.
 """
