@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import pickle
+import shutil
 import warnings
 from pathlib import Path
 
@@ -273,13 +274,13 @@ def test_pictures_left_behind_are_an_error_and_stay(workplace):
     assert resume("labelled").n_done == 1
 
 
-def test_the_record_of_moved_pictures_is_not_replaced(workplace, draw_picture):
+def test_rows_of_moved_pictures_stay_in_the_table(workplace, draw_picture):
     label_images("photos", "examples").write("labelled", transfer="move")
     draw_picture(workplace / "photos" / "new.png", "red", 902)
-    again = label_images("photos", "examples")
-    with pytest.raises(OutputExistsError, match=r"lists 24 pictures .* Give another path, or use force=True"):
-        again.write("labelled", transfer="move")
-    assert again.write("labelled", transfer="move", force=True).placed.n_done == 1
+    label_images("photos", "examples").write("labelled", transfer="move")
+    shutil.copytree(workplace / "labelled" / "red", workplace / "others")
+    with pytest.raises(OutputExistsError, match=r"moved there from .* 25 in all.* another path, or use force=True"):
+        label_images("others", "examples").write("labelled")
 
 
 def test_the_output_inside_the_folder_is_left_out(workplace):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -171,18 +172,52 @@ def test_a_picture_left_behind_by_move_is_all_that_the_next_run_does(workplace, 
     assert not pictures(workplace / "photos")
 
 
-def test_the_record_of_moved_pictures_is_not_replaced(workplace, run, draw_picture):
+def rows_of(table):
+    return set(table.read_text(encoding="utf-8").splitlines()[1:])
+
+
+@pytest.mark.parametrize("again", [[], ["--move"]])
+def test_rows_of_moved_pictures_stay_in_the_table(workplace, run, draw_picture, again):
     assert run(*LABEL, "--move")[0] == 0
-    record = (workplace / "labelled" / "labels.csv").read_bytes()
-    new = draw_picture(workplace / "photos" / "new.png", "red", 902)
-    code, _, err = run(*LABEL, "--move")
+    table = workplace / "labelled" / "labels.csv"
+    moved = rows_of(table)
+    draw_picture(workplace / "photos" / "red-2.png", "blue", 902)  # the name of one that was moved
+    for _ in range(1 if again else 2):
+        code, _, err = run(*LABEL, *again)
+        assert code == 0, err
+        assert "It keeps 24 rows of pictures that were moved before." in err
+        assert moved < rows_of(table)
+        assert len(rows_of(table)) == 25
+    assert ("Moved 1 picture into class folders." in err) == bool(again)
+    (new,) = rows_of(table) - moved
+    assert new.startswith("blue/red-2.png,blue" if again else "red-2.png,blue")
+
+
+def test_labels_of_moved_pictures_are_corrected_and_taken_back(workplace, run, draw_picture):
+    assert run(*LABEL, "--move")[0] == 0
+    table = workplace / "labelled" / "labels.csv"
+    draw_picture(workplace / "photos" / "new.png", "red", 902)
+    (row,) = (row for row in rows_of(table) if row.startswith("red/red-2.png,"))
+    table.write_text(table.read_text().replace(row, row.replace(",red,", ",pink,")))
+    for _ in range(2):
+        assert run(*LABEL)[0] == 0
+        assert "red/red-2.png,pink,1.0,,example" in rows_of(table)
+    table.write_text(table.read_text().replace("red/red-2.png,pink", "red/red-2.png,"))
+    assert run(*LABEL)[0] == 0
+    assert "red/red-2.png,,,," in rows_of(table)
+
+
+def test_the_table_of_moved_pictures_is_not_replaced_by_that_of_others(workplace, run):
+    assert run(*LABEL, "--move")[0] == 0
+    table = workplace / "labelled" / "labels.csv"
+    content = table.read_bytes()
+    shutil.copytree(workplace / "labelled" / "red", workplace / "others")
+    code, _, err = run("label", "others", "--examples", "examples", "--out", "labelled")
     assert code == 2
-    assert "labels.csv lists 24 pictures that are no longer in photos" in " ".join(err.split())
+    assert "lists the pictures moved there from" in " ".join(err.split())
     assert len(err.strip().splitlines()) == 1
-    assert (workplace / "labelled" / "labels.csv").read_bytes() == record
-    assert new.exists()
-    assert run(*LABEL, "--move", "--force")[0] == 0
-    assert not new.exists()
+    assert table.read_bytes() == content
+    assert run("label", "others", "--examples", "examples", "--out", "labelled", "--force")[0] == 0
 
 
 def test_links_among_the_pictures_are_moved_before_what_they_point_to(workplace, run):
@@ -228,7 +263,7 @@ def test_answers_that_changed_are_told(workplace, run):
     code, _, err = run(*LABEL, "--copy")
     assert code == 0, err
     told = " ".join(err.split())
-    assert "1 pictures are in the folder of another class as well, from earlier answers; the first is" in told
+    assert "1 picture is in the folder of another class as well, from earlier answers; the first is" in told
     assert stray.exists()
 
 

@@ -144,7 +144,7 @@ def preview(labelling: Labelling, outputs: Outputs, show: Show) -> None:
         emit(f"{outputs.transfer} {_in_a_line(item.source)} -> {_in_a_line(item.target)}")
     if len(shown) < len(plan):
         say(f"… and {len(plan) - len(shown):,} more; --verbose lists all.")
-    fate = f" {len(plan):,} pictures would go into class folders." if outputs.transfer else ""
+    fate = f" {_counted(len(plan), 'picture', 'pictures')} would go into class folders." if outputs.transfer else ""
     say(f"Dry run:{fate} Nothing was written.")
 
 
@@ -155,12 +155,16 @@ def _in_a_line(path: Path) -> str:
 def _report_pictures(placed: Placed) -> None:
     if placed.stale:
         say(
-            f"{len(placed.stale):,} pictures are in the folder of another class as well, from earlier answers; the "
-            f"first is {placed.stale[0]}. Remove what you do not want."
+            f"{_counted(len(placed.stale), 'picture is', 'pictures are')} in the folder of another class as well, "
+            f"from earlier answers; the first is {placed.stale[0]}. Remove what you do not want."
         )
     past = {"copy": "Copied", "move": "Moved", "link": "Linked"}[placed.action]
-    say(f"{past} {placed.n_done:,} pictures into class folders.")
+    say(f"{past} {_counted(placed.n_done, 'picture', 'pictures')} into class folders.")
     placed.check_complete()
+
+
+def _counted(n: int, one: str, several: str) -> str:
+    return f"{n:,} {one if n == 1 else several}"
 
 
 def _report(labelling: Labelling, outputs: Outputs, show: Show, record: Record | None) -> None:
@@ -181,7 +185,7 @@ def _report(labelling: Labelling, outputs: Outputs, show: Show, record: Record |
     fate = "were given no label" if labelling.rejected else "are marked for review"
     say(f"{labelling.n_foreign:,} look like none of the classes and {fate}.")
     if n_changed is not None:
-        say(f"{n_changed:,} {'label' if n_changed == 1 else 'labels'} changed since the last run.")
+        say(f"{_counted(n_changed, 'label', 'labels')} changed since the last run.")
     _report_files(labelling, outputs)
 
 
@@ -241,6 +245,8 @@ def _report_files(labelling: Labelling, outputs: Outputs) -> None:
     from marginshot.labelling.formats import Tool
 
     say(f"Labels: {outputs.table}")
+    if n_kept := outputs.n_kept:
+        say(f"It keeps {_counted(n_kept, 'row of a picture that was', 'rows of pictures that were')} moved before.")
     if outputs.gallery:
         say(f"Gallery: {outputs.beside('gallery.html')}")
     if outputs.suggestions:

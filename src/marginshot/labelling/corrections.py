@@ -93,8 +93,7 @@ class Said:
 
     def check_not_moved(self, folder: Path, out: Path) -> None:
         """Raise RefusedError where the last run moved all pictures of ``folder`` into ``out``."""
-        before = self.record.written[0].before if self.record is not None else []
-        if before and not any(find_pictures(folder, [out])):
+        if self.record is not None and self.record.written[0].moved and not any(find_pictures(folder, [out])):
             raise RefusedError(
                 f"The last run moved the pictures of {folder} into {out}, and there are no new ones. Put new pictures "
                 f"into {folder}, or move back those that are to be labelled again."

@@ -20,6 +20,7 @@ from marginshot.labelling.exports import export_paths, write_export
 from marginshot.labelling.folders import check_apart
 from marginshot.labelling.formats import Tool
 from marginshot.labelling.labelling import Labelling
+from marginshot.labelling.moved import check_moved, moved_rows
 from marginshot.labelling.records import load_record, moved_before, record_path, remember
 from marginshot.labelling.requests import Action, Job, Request
 from marginshot.labelling.store import Store
@@ -144,6 +145,12 @@ class Outputs:
         return wanted + ([self.model] if self.model else [])
 
     @property
+    def n_kept(self) -> int:
+        """Number of rows of the table as it is now that were kept: their pictures were moved by earlier runs."""
+        record = load_record(record_path(self.table))
+        return 0 if record is None else len(record.written[0].kept)
+
+    @property
     def unfinished(self) -> bool:
         """Whether an earlier run was stopped while it put pictures into class folders here."""
         return unfinished(self.path)
@@ -189,8 +196,11 @@ class Outputs:
             if file.parent.is_dir() or file == self.model or (not self.pictures and file == self.table):
                 check_writable(file)
             _check_can_be_made(file.parent)
+        if not force and self.labels:
+            check_moved(self.table, request)
         if self.transfer == "move" and request.source is not None and not force:
-            check_record(self.table, request.source.path, moved_before(self.table))
+            kept = moved_rows(self.table, request).items
+            check_record(self.table, request.source.path, moved_before(self.table), kept)
 
     def check_classes(self, classes: Iterable[str]) -> None:
         """Raise where pictures are to go into folders that these ``classes`` cannot have."""
@@ -256,12 +266,16 @@ class Outputs:
         """
         source, columns = labelling.request.source, labelling.columns()
         columns = columns if source is None else source.filled(columns)
-        earlier = before.columns()["item"] if labelling is not before else ()
+        earlier = before.columns()["item"] if labelling is not before else []
         known = labelling.collection.digests if self.pictures else ()
         digests = [known[row] for row in labelling.rows] if known else []
+        kept = moved_rows(self.table, labelling.request, columns.get("item", ()))
+        if kept.items:
+            columns = {name: [*values, *kept.columns[name]] for name, values in columns.items()}
+            earlier, digests = [*earlier, *kept.items] if earlier else [], [*digests, *kept.digests]
         with _owned(store, self.table) as table:
             write_table(columns, table)
-            remember(self.table, columns, labelling.request, earlier, digests)
+            remember(self.table, columns, labelling.request, earlier, digests, kept.items)
 
     def place_pictures(self, labelling: Labelling, on_progress: Progress = silent) -> Placed | None:
         """Copy, move or link every labelled picture into the folder of its class; None where they stay as they are."""

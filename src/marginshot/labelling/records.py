@@ -56,6 +56,8 @@ class WrittenTable:
         Where each picture was before it was moved; empty unless pictures were.
     digests : list of str
         Hash of each picture; empty for tables.
+    kept : list of str
+        Keys of pictures that were moved by earlier runs.
     """
 
     keys: list[str]
@@ -65,6 +67,12 @@ class WrittenTable:
     review: list[str]
     before: list[str] = field(default_factory=list)
     digests: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+
+    @property
+    def moved(self) -> set[str]:
+        """Keys of pictures that this run, or one before it, moved into class folders."""
+        return {*self.kept, *(key for key, old in zip(self.keys, self.before, strict=False) if key != old)}
 
 
 @dataclass(frozen=True)
@@ -123,7 +131,10 @@ class Record:
     def digests(self) -> dict[str, str]:
         """Hash of each picture that is in a table, by key, as it was when that was written."""
         return {
-            key: own for table in reversed(self.written) for key, own in zip(table.keys, table.digests, strict=False)
+            key: own
+            for table in reversed(self.written)
+            for key, own in zip(table.keys, table.digests, strict=False)
+            if own
         }
 
     def save(self, path: Path) -> None:
@@ -179,6 +190,7 @@ def remember(
     request: Request,
     before: Sequence[str] = (),
     digests: Sequence[str] = (),
+    kept: Sequence[str] = (),
 ) -> None:
     """Leave the record of a ``table`` that is about to be written; what is known there of the same source is kept.
 
@@ -194,13 +206,16 @@ def remember(
         Where each picture was before it was moved; empty unless pictures were.
     digests : sequence of str
         Hash of each picture; empty for tables.
+    kept : sequence of str
+        Keys of pictures that earlier runs moved.
     """
     if request.source is None:
         return
     path, column = record_path(table), request.source.label or "label"
     named_by = tuple(name for name in columns if name not in (column, *REVIEW_COLUMNS))
     ours = [[as_text(value) for value in columns[name]] for name in (column, *REVIEW_COLUMNS)]
-    new = WrittenTable(row_keys(columns, named_by), ours[0], ours[1], ours[2], ours[3], list(before), list(digests))
+    keys, more = row_keys(columns, named_by), (list(before), list(digests), list(kept))
+    new = WrittenTable(keys, ours[0], ours[1], ours[2], ours[3], *more)
     source, said = str(request.source.path.resolve()), request.said or {}
     record = Record(source, column, named_by, (new,), said, request.said_of, request.options or {})
     earlier = load_record(path)

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import get_args
@@ -183,14 +183,15 @@ def check_same_job(job: Job | None, out: Path) -> None:
     )
 
 
-def check_record(table: Path, source: Path, before: Mapping[str, str]) -> None:
+def check_record(table: Path, source: Path, before: Mapping[str, str], kept: Collection[str]) -> None:
     """Raise FileExistsError where ``table``, written before, lists pictures that are not in ``source`` any more.
 
-    ``before`` has the names that pictures had there when they were about to be moved.
+    ``before`` has the names that pictures had there when they were about to be moved. A new table has the rows of the
+    pictures ``kept`` too.
     """
     if not table.is_file():
         return
-    names = [before.get(name, name) for name in read_table(table).columns.get("item", ())]
+    names = [before.get(name, name) for name in read_table(table).columns.get("item", ()) if name not in kept]
     gone = [name for name in names if not os.path.lexists(source / name)]
     if gone:
         raise OutputExistsError(
