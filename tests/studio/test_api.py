@@ -37,6 +37,16 @@ def test_the_page_is_told_what_changed_in_the_source(photos, tmp_path):
         assert client.get("/api/project").json["notes"] == ["1 item was renamed, and its label went with it: rose.png."]
 
 
+def test_the_page_lists_more_labelled_items_that_are_gone_than_a_sentence_names(photos, tmp_path):
+    with Session.open(photos) as session:
+        gone = list(session.items[:7])
+        session.label(gone, "red")
+    for name in gone:
+        (photos / name).unlink()
+    with running(Session.open(photos), tmp_path / "cache") as client:
+        assert client.get("/api/project").json["missing"] == gone
+
+
 def test_a_label_is_acknowledged_and_all_items_answered(labelled):
     project = labelled.get("/api/project").json
     assert [(known["name"], known["examples"]) for known in project["classes"]] == [("ash", 2), ("oak", 1)]

@@ -23,7 +23,7 @@ UNANSWERED = 0xFFFF
 
 READY, CHECKED, ACCEPTED, SAID_NONE, FOREIGN, UNREADABLE = 1, 2, 4, 8, 16, 32
 
-_MOST_TOLD = 100  # problems listed
+_MOST_TOLD = 100  # problems and missing items listed
 _SHORT, _WHOLE = 400, 20_000  # characters of a text, in a list and alone
 _MOST_CLASSES = 10  # probabilities listed for an item
 
@@ -50,6 +50,7 @@ def project(session: Session, answered: Answered | None, run: str) -> dict[str, 
         "n_unread": len(session.problems),
         "problems": list(session.problems.items())[:_MOST_TOLD],
         "notes": session.notes,
+        "missing": session.missing[:_MOST_TOLD],
         "expected": None if answered is None else answered.expected,
         "open": _open(session, answered),
         "audit": _audit(session),

@@ -78,7 +78,7 @@ class Journal:
     def missing(self) -> tuple[str, ...]:
         """Items with a label that are no longer in the source; their labels are kept."""
         gone = np.flatnonzero(self._state.slot_given[self.n_items :] != UNKNOWN) + self.n_items
-        return tuple(self._keys.keys[slot] for slot in gone.tolist())
+        return tuple(self._shown(self._keys.keys[slot]) for slot in gone.tolist())
 
     def refresh(self) -> State:
         """The state with what other processes have said since; every act asks for it."""
@@ -199,7 +199,7 @@ class Journal:
                     self._say(acts.add_classes(new))
         self._note("taken", [key for keys in news.labels.values() for key in keys if not is_new])
         self._note("overruled", news.overruled)
-        self._note("missing", self.missing)
+        self.notes += words("missing", self.missing)
 
     def _changes(self) -> Changes:
         """Which pictures that the log has heard of were renamed or replaced since they were last seen."""

@@ -78,6 +78,7 @@ function drawProgress() {
     ...(new Set(project.curve.map(([n]) => n)).size > 1 ? [el("h3", {}, "Expected accuracy"), curve(project.curve)] : []),
     ...listOf("unread", `${items(project.n_unread)} cannot be read`, project.problems.map(([item, reason]) => `${item}: ${reason}`)),
     ...listOf("notes", "The source has changed", project.notes),
+    ...listOf("missing", "Gone from the source", project.missing),
   );
 }
 
