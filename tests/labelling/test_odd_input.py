@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from marginshot.data.pictures import UnreadablePictureError, read_picture
-from marginshot.labelling import transfers
+from marginshot.labelling import Session, label_images, transfers
 from marginshot.labelling.encoders import PictureEncoder
 from marginshot.labelling.tables import read_labels, read_npz, read_table, stack_embeddings
 
@@ -294,6 +294,26 @@ def test_words_for_a_missing_label_are_counted_and_can_be_classes(workplace, run
     assert code == 0
     assert "differ" not in err
     assert read_table(workplace / "named.csv").columns == written
+
+
+@pytest.mark.usefixtures("encoded")
+@pytest.mark.filterwarnings("always")
+def test_a_table_of_examples_may_hold_named_classes_that_look_like_missing_values(workplace, run, monkeypatch):
+    monkeypatch.setenv("MARGINSHOT_SESSIONS", str(workplace / "sessions"))
+    examples = workplace / "known.csv"
+    examples.write_text("path,label\nred-2.png,NA\nblue-2.png,blue\ngreen-2.png,green\n")
+    code, _, err = run("label", "photos", "--examples", "known.csv", "--out", "one", "--no-gallery")
+    assert code == 0, err
+    assert "1 cell 'NA' is taken as no label." in err
+    ask = ("label", "photos", "--examples", "known.csv", "--classes", "NA", "--out", "two", "--no-gallery")
+    code, _, err = run(*ask)
+    assert code == 0, err
+    assert "taken as no label" not in err
+    assert "NA" in read_table(workplace / "two" / "labels.csv").column("label")
+    assert "NA" in label_images("photos", "known.csv", classes=["NA"]).labels
+    with Session.open("photos", examples="known.csv", classes=["NA"]) as session:
+        assert "NA" in {known.name for known in session.state.classes}
+        assert (session.state.given >= 0).sum() == 3
 
 
 @pytest.mark.usefixtures("encoded")

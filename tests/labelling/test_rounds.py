@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from marginshot.labelling.records import load_record, record_path
+from marginshot.labelling.tables import read_table
 
 pytestmark = pytest.mark.usefixtures("encoded")
 
@@ -163,6 +164,30 @@ def test_suggestions_filled_in_are_examples(workplace, run):
     found = labels_of(workplace / "labelled" / "labels.csv")
     assert {item for item, answer in found.items() if answer == ("pink", "example")} == {items[0], items[2]}
     assert not {row["path"] for row in read(table)} & {items[0], items[2]}
+
+
+@pytest.mark.filterwarnings("always")
+def test_corrections_to_a_class_called_like_a_missing_value(workplace, run):
+    assert run(*FIRST, "--suggest", 4)[0] == 0
+    table, suggestions = workplace / "labelled" / "labels.csv", workplace / "labelled" / "suggestions.csv"
+    correct(table, {"red-2.png": "NA"})
+    code, _, err = run(*AGAIN)
+    assert code == 0, err
+    assert err.count("1 cell 'NA' is taken as no label. If a class is called so, name it among the classes.") == 1
+    assert labels_of(table)["red-2.png"][1] != "example"
+    filled = next(row["path"] for row in read(suggestions) if row["path"] != "red-2.png")
+    correct(suggestions, {filled: "NA"}, name="path")
+    correct(table, {"red-2.png": "NA"})
+    code, _, err = run(*AGAIN, "--classes", "NA")
+    assert code == 0, err
+    assert "taken as no label" not in err
+    assert {labels_of(table)[item] for item in ("red-2.png", filled)} == {("NA", "example")}
+    # A class that is known needs not be named again.
+    changed = load_record(record_path(table)).corrections(read_table(table).columns)
+    assert (changed.labels, changed.given["red-2.png"]) == ({}, "NA")
+    correct(table, {"blue-2.png": "NA"}, to=workplace / "copy.csv")
+    changed = load_record(record_path(table)).corrections(read_table(workplace / "copy.csv").columns)
+    assert changed.labels == {"blue-2.png": "NA"}
 
 
 def test_other_pictures_into_the_same_place_know_nothing_of_it(first, workplace, run):

@@ -152,7 +152,7 @@ def command(
         model=save,
     )
     store = _labels.open_cache(cache, cache_size, use=use_cache)
-    said = gather(outputs, opened, examples or (), store)
+    said = gather(outputs, opened, examples or (), store, named)
     options = _labels.remembered(context, REMEMBERED, said)
     request = label_request(opened, said.examples, encoder, settings, said.labels, said.of, options)
     if not dry_run and _labels.resume(outputs, request):
@@ -181,7 +181,7 @@ def _collect(source: Source, text: str | None, said: Said, outputs: Outputs, nam
         if text is not None:
             raise typer.BadParameter(f"{source.path} is a folder of pictures and has no columns.", param_hint="--text")
         labelled = said.pictures(source.path, outputs.table)
-        return collect_pictures(source.path, said.examples, [outputs.path], labelled)
+        return collect_pictures(source.path, said.examples, [outputs.path], labelled, named)
     if said.examples:
         raise typer.BadParameter(
             f"examples of a table are the rows with a label in column {source.label!r}; fill in some of these.",

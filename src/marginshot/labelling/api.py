@@ -37,6 +37,7 @@ def label_images(
     folder: PathLike,
     examples: PathLike | Sequence[PathLike] = (),
     *,
+    classes: Sequence[str] = (),
     encoder: str = PICTURE_ENCODER,
     reject: bool = False,
     lose: float = 0.05,
@@ -53,6 +54,8 @@ def label_images(
     examples : path or sequence of paths, optional
         A folder with one sub-folder per class, or a CSV file with columns ``path`` and ``label``. Without any, the
         direct sub-folders of ``folder`` are the classes, and the pictures beside them are to be labelled.
+    classes : sequence of str, optional
+        Names of classes, each with an example, that a CSV file could not hold otherwise, such as ``None`` or ``NA``.
     encoder : str, default="efficientnet-lite0"
         That one, or the name of a timm model.
     reject : bool, default=False
@@ -73,8 +76,9 @@ def label_images(
     """
     settings = LabelSettings(reject=reject, lose=lose, suggest=suggest)
     request = label_request(Source(Path(folder)), as_paths(examples), encoder, settings)
-    collection = collect_pictures(Path(folder), as_paths(examples), as_paths(leave_out))
-    return label_collection(collection, PictureEncoder(encoder), open_store(cache), settings, request)
+    named = as_classes(classes)
+    collection = collect_pictures(Path(folder), as_paths(examples), as_paths(leave_out), classes=named)
+    return label_collection(collection, PictureEncoder(encoder), open_store(cache), settings, request, classes=named)
 
 
 def label_texts(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection as Names
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from marginshot.labelling.outputs import Outputs, table_path
 from marginshot.labelling.records import Corrections, Record, is_own, load_record, record_path, row_keys
 from marginshot.labelling.sources import Source
 from marginshot.labelling.store import Store
-from marginshot.labelling.tables import TABLE_SUFFIXES, Table, read_labels, read_table, row_names
+from marginshot.labelling.tables import TABLE_SUFFIXES, Table, given_labels, read_table, row_names, warn_of_missing
 
 
 @dataclass
@@ -116,17 +117,20 @@ class Said:
         return replace(collection, labels=tuple(labels))
 
 
-def gather(outputs: Outputs, source: Source, examples: Sequence[Path], store: Store | None) -> Said:
+def gather(
+    outputs: Outputs, source: Source, examples: Sequence[Path], store: Store | None, classes: Names[str] = ()
+) -> Said:
     """Labels given in the tables where ``outputs`` go, and in tables that a run wrote among the ``examples``.
 
-    Without other examples, those of the run that wrote the tables are used.
+    Without other examples, those of the run that wrote the tables are used. The ``classes`` are labels there, whatever
+    they look like.
     """
     said = Said(record=_record_of(outputs.table, source.path))
     here = {outputs.table.resolve(), outputs.beside("suggestions.csv").resolve()} if said.record else set()
     used = [said.record] if said.record else []
     if said.record is not None:
         said.labels, said.of = dict(said.record.said), dict(said.record.said_of)
-        _take_here(said, said.record, outputs, source)
+        _take_here(said, said.record, outputs, source, classes)
     for path in examples:
         if path.resolve() in here:
             continue
@@ -134,7 +138,9 @@ def gather(outputs: Outputs, source: Source, examples: Sequence[Path], store: St
         if table is None or not is_own(table.columns):
             said.examples.append(path)
             continue
-        home, record, changed = _find(path, table, [outputs.table, *([] if store is None else store.outputs())])
+        others = [outputs.table, *([] if store is None else store.outputs())]
+        home, record, changed = _find(path, table, others, classes)
+        warn_of_missing(table.columns[record.column], record.classes | set(classes))
         used.append(record)
         said.notes.append(_sentence(path, changed))
         said.add(_as_here({**changed.given, **changed.labels}, home, record, source), {})
@@ -159,42 +165,45 @@ def _record_of(table: Path, source: Path) -> Record | None:
     return record if record is not None and record.source == str(source.resolve()) else None
 
 
-def _take_here(said: Said, record: Record, outputs: Outputs, source: Source) -> None:
+def _take_here(said: Said, record: Record, outputs: Outputs, source: Source, classes: Names[str]) -> None:
     """Corrections in the table that is about to be replaced, and suggestions that were filled in."""
+    known = record.classes | set(classes)
     if outputs.table.is_file():
-        changed = record.corrections(read_table(outputs.table).columns)
+        columns = read_table(outputs.table).columns
+        changed = record.corrections(columns, classes)
         if changed is not None:
+            warn_of_missing(columns[record.column], known)
             said.taken |= {outputs.table} if changed.whole else set()
             said.add(changed.labels, record.digests)
             said.notes += [_sentence(outputs.table, changed)] if changed.labels else []
     suggestions = outputs.beside("suggestions.csv")
     if suggestions.is_file():
-        filled = _filled(read_table(suggestions), record, source)
+        filled = _filled(read_table(suggestions), record, source, known)
         if filled is not None:
             said.taken.add(suggestions)
             said.add(filled, record.digests)
             said.notes += [f"{suggestions}: {len(filled):,} filled in: used as examples."] if filled else []
 
 
-def _filled(table: Table, record: Record, source: Source) -> dict[str, str] | None:
+def _filled(table: Table, record: Record, source: Source, classes: Names[str]) -> dict[str, str] | None:
     """Labels in a table of suggestions, by key; None where it is not as we wrote it, labels aside."""
     names = next((name for name in ("path", "item") if name in table.columns), "")
     if set(table.columns) != {names, "label", "guess"}:
         return None
     keys = record.written[0].keys
     known = {name: name for name in keys} if source.table is None else {f"row {n}": k for n, k in enumerate(keys, 1)}
-    labels = read_labels(table.columns["label"], set(record.written[0].label))
-    rows = list(zip(map(str, table.columns[names]), labels, strict=True))
-    if not all(name in known for name, _ in rows):
+    items = [str(name) for name in table.columns[names]]
+    if not all(name in known for name in items):
         return None
-    return {known[name]: label for name, label in rows if label}
+    labels = given_labels(table.columns["label"], classes)
+    return {known[name]: label for name, label in zip(items, labels, strict=True) if label}
 
 
-def _find(path: Path, table: Table, others: Sequence[Path]) -> tuple[Path, Record, Corrections]:
+def _find(path: Path, table: Table, others: Sequence[Path], classes: Names[str]) -> tuple[Path, Record, Corrections]:
     """What ``table`` is a copy of, be it of itself, with the record of that, and what was changed since."""
     found = []
     for home, record in _records([path, *others]):
-        changed = record.corrections(table.columns)
+        changed = record.corrections(table.columns, classes)
         if changed is not None:
             found.append((home, record, changed))
     if not found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Collection as Names
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +32,11 @@ class Example:
 
 
 def collect_pictures(
-    source: Path, examples: Sequence[Path], leave_out: Sequence[Path] = (), said: Sequence[Example] = ()
+    source: Path,
+    examples: Sequence[Path],
+    leave_out: Sequence[Path] = (),
+    said: Sequence[Example] = (),
+    classes: Names[str] = (),
 ) -> Collection:
     """The pictures of ``source`` at any depth, with labels from ``examples`` or from class folders inside ``source``.
 
@@ -46,22 +51,24 @@ def collect_pictures(
         Folders inside ``source`` that are no input, such as the output.
     said : sequence of Example
         Pictures that the user labelled in tables that a run wrote, beside the other examples.
+    classes : collection of str
+        Names that are labels in tables of examples, whatever they look like: see `tables.given_labels`.
     """
     if not source.is_dir():
         raise ValueError(f"{source} is not a folder. Give a folder of pictures, a table or a file of embeddings.")
     for folder in leave_out:
         check_apart(folder, examples)
     own_classes = not examples
-    given = _own_classes(source, leave_out) if own_classes else _read_examples(examples, source)
+    given = _own_classes(source, leave_out) if own_classes else _read_examples(examples, source, classes)
     given = [*given, *said]
-    classes = check_classes((example.label for example in given), "Examples")
+    found = check_classes((example.label for example in given), "Examples")
     folders = [path for path in (*examples, *leave_out) if path.is_dir()]
     paths, others, skipped = _search(source, folders)
     labels, outside = _match(paths, given)
     if len(paths) == sum(1 for label in labels if label):
         raise ValueError(
             f"{source} holds no unlabelled picture ({len(paths)} pictures, all of them examples of "
-            f"{len(classes)} classes)."
+            f"{len(found)} classes)."
         )
     folders_of_examples = {folder for example in given for folder in example.path.parents}
     items = [path.relative_to(source).as_posix() for path in paths] + [str(example.path) for example in outside]
@@ -163,7 +170,7 @@ def _own_classes(source: Path, leave_out: Iterable[Path]) -> list[Example]:
     return _from_class_folders(classes)
 
 
-def _read_examples(sources: Sequence[Path], pictures: Path) -> list[Example]:
+def _read_examples(sources: Sequence[Path], pictures: Path, classes: Names[str]) -> list[Example]:
     examples: list[Example] = []
     for source in sources:
         if source.is_dir():
@@ -180,7 +187,7 @@ def _read_examples(sources: Sequence[Path], pictures: Path) -> list[Example]:
                 examples=Option.EXAMPLES,
             )
         elif source.suffix.lower() in TABLE_SUFFIXES:
-            examples += _from_table(source, pictures)
+            examples += _from_table(source, pictures, classes)
         else:
             raise ValueError(f"Examples are a folder of class folders or a table with path,label; got {source}.")
     return examples
@@ -205,13 +212,13 @@ def _from_class_folders(folders: Iterable[Path]) -> list[Example]:
     return examples
 
 
-def _from_table(path: Path, pictures: Path) -> list[Example]:
+def _from_table(path: Path, pictures: Path, classes: Names[str]) -> list[Example]:
     table = read_table(path)
     column = next((name for name in _PATH_COLUMNS if name in table.columns), None)
     if column is None or "label" not in table.columns:
         raise ValueError(f"{path}: examples need the columns path and label; it has {', '.join(table.columns)}.")
     names = [str(name or "").strip() for name in table.column(column)]
-    rows = zip(names, given_labels(table.column("label")), strict=True)
+    rows = zip(names, given_labels(table.column("label"), classes), strict=True)
     # A row without a label is one the user has not come to yet.
     return [Example(find_picture(name, path, pictures), label) for name, label in rows if name and label]
 

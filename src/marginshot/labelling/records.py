@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Collection as Names
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -142,12 +143,22 @@ class Record:
         with atomic_path(path, private=True) as temporary:
             temporary.write_text(json.dumps({"format": FORMAT, **asdict(self)}), encoding="utf-8")
 
-    def corrections(self, columns: Mapping[str, Sequence[Any]]) -> Corrections | None:
-        """What the user changed in a table with these ``columns``; None where it is not one that this run wrote."""
+    @property
+    def classes(self) -> set[str]:
+        """Classes that are known to have been some: those answered, and those that the user named."""
+        answered = {name for table in self.written for name in (*table.label, *table.runner_up)}
+        return answered | set(self.said.values())
+
+    def corrections(self, columns: Mapping[str, Sequence[Any]], classes: Names[str] = ()) -> Corrections | None:
+        """What the user changed in a table with these ``columns``; None where it is not one that this run wrote.
+
+        The ``classes`` and those known before are labels, whatever they look like.
+        """
         if not {self.column, *self.named_by} <= set(columns):
             return None
         keys = row_keys(columns, self.named_by)
-        found = [_compare(written, columns, self.column, keys) for written in self.written]
+        labels = read_labels(columns[self.column], self.classes | set(classes))
+        found = [_compare(written, columns, labels, keys) for written in self.written]
         if set(columns) - {self.column, *self.named_by, *REVIEW_COLUMNS}:
             found = [None if one is None else replace(one, whole=False) for one in found]
         return next((corrections for corrections in found if corrections is not None), None)
@@ -250,9 +261,12 @@ def _columns(written: WrittenTable) -> dict[str, list[str]]:
 
 
 def _compare(
-    written: WrittenTable, columns: Mapping[str, Sequence[Any]], label: str, keys: Sequence[str]
+    written: WrittenTable, columns: Mapping[str, Sequence[Any]], now: Sequence[str], keys: Sequence[str]
 ) -> Corrections | None:
-    """What differs between a table with ``columns`` and what was ``written``; None where it is another table."""
+    """What differs between a table with ``columns``, and labels as they are ``now``, and what was ``written``.
+
+    None where it is another table.
+    """
     place = {key: row for row, key in enumerate(written.keys)}
     if not all(key in place for key in keys):
         return None
@@ -263,7 +277,7 @@ def _compare(
     if not same.get("probability", True):
         return None
     labels, given, n_guesses = {}, {}, 0
-    for key, row, new in zip(keys, rows, read_labels(columns[label], set(written.label)), strict=True):
+    for key, row, new in zip(keys, rows, now, strict=True):
         example = written.review[row] == GIVEN
         if new != written.label[row]:
             labels[key] = new

@@ -195,12 +195,17 @@ def _odd_row(values: Sequence[Any]) -> str:
 def given_labels(values: Sequence[Any], classes: Names[str] = ()) -> tuple[str, ...]:
     """Labels as `read_labels` reads them, and a warning where words were taken as no label."""
     labels = read_labels(values, classes)
+    warn_of_missing(values, classes)
+    return labels
+
+
+def warn_of_missing(values: Sequence[Any], classes: Names[str] = ()) -> None:
+    """Warn where `read_labels` takes words as no label."""
     words = Counter(text for text in map(_cell, values) if text in MEAN_MISSING and text not in classes)
     if words:
         told = " and ".join(f"{n:,} {'cell' if n == 1 else 'cells'} {word!r}" for word, n in words.most_common())
         verb = "is" if words.total() == 1 else "are"
         warn_user(f"{told} {verb} taken as no label. If a class is called so, name it among the classes.")
-    return labels
 
 
 def read_labels(values: Sequence[Any], classes: Names[str] = ()) -> tuple[str, ...]:

@@ -28,7 +28,10 @@ def open_collection(
     if source.table is None:
         if text is not None:
             raise RefusedError(f"{path} is a folder of pictures and has no columns.", at_fault=Option.TEXT)
-        collection = collect_pictures(path, examples) if examples else _with_class_folders(collect_unlabelled(path))
+        if examples:
+            collection = collect_pictures(path, examples, classes=classes)
+        else:
+            collection = _with_class_folders(collect_unlabelled(path))
     else:
         if examples:
             raise RefusedError(f"{path} is a table; examples are in its column of labels.", at_fault=Option.EXAMPLES)
