@@ -1,10 +1,10 @@
 """Expected calibration error of the preset "auto", cell by cell: can its probabilities be acted on?
 
-    python benchmarks/calibration.py FEATURES.npz ... [--tasks 100] [--whole]
+    python benchmarks/calibration.py FEATURES.npz ... [--tasks 100] [--whole 5]
 
 Prints a table in Markdown for each file of features: ways, shots, queries a class and regime; accuracy, ECE of the top
 label (15 bins, pooled over tasks) and mean confidence less accuracy (above zero: overconfident), in per cent. Cells the
-features do not suffice for are left out. ``--whole`` adds a `fit` on all rows of the file.
+features do not suffice for are left out. ``--whole`` adds fits on all rows of the file, for as many draws of examples.
 """
 
 from __future__ import annotations
@@ -55,24 +55,26 @@ def small_tasks(bank: FeatureBank, n_tasks: int) -> Iterator[str]:
                 yield line(f"{n_way} | {n_shot} | {regime}", probabilities, truth)
 
 
-def whole_file(bank: FeatureBank) -> Iterator[str]:
+def whole_file(bank: FeatureBank, draws: int) -> Iterator[str]:
     """A row for each number of examples a class, with all other rows of the file unlabelled."""
     truth, n_classes = bank.y, len(bank.classes)
-    order = np.random.default_rng(0).permutation(len(truth))
-    for n_shot in SHOTS:
-        first = np.concatenate([order[truth[order] == c][:n_shot] for c in range(n_classes)])
-        y = np.full(len(truth), -1)
-        y[first] = truth[first]
-        clf = TransductiveMaxMarginClassifier.from_preset("auto").fit(bank.X, y)
-        others = y < 0
-        yield line(f"{n_classes} | {n_shot} | all rows", clf.label_distributions_[None, others], truth[None, others])
+    for n_shot in SHOTS if draws else ():
+        found = []
+        for seed in range(draws):
+            order = np.random.default_rng(seed).permutation(len(truth))
+            first = np.concatenate([order[truth[order] == c][:n_shot] for c in range(n_classes)])
+            y = np.full(len(truth), -1)
+            y[first] = truth[first]
+            clf = TransductiveMaxMarginClassifier.from_preset("auto").fit(bank.X, y)
+            found.append((clf.label_distributions_[y < 0], truth[y < 0]))
+        yield line(f"{n_classes} | {n_shot} | all rows", *(np.stack(part) for part in zip(*found, strict=True)))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("features", nargs="+")
     parser.add_argument("--tasks", type=int, default=100, help="tasks of five classes; of more classes fewer")
-    parser.add_argument("--whole", action="store_true")
+    parser.add_argument("--whole", type=int, default=0, help="draws of the examples for fits on all rows")
     arguments = parser.parse_args()
     for path in arguments.features:
         bank = load_features(path)
@@ -81,7 +83,7 @@ def main() -> None:
         )
         for row in small_tasks(bank, arguments.tasks):
             print(row, flush=True)
-        for row in whole_file(bank) if arguments.whole else ():
+        for row in whole_file(bank, arguments.whole):
             print(row, flush=True)
 
 

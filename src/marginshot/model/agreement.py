@@ -68,7 +68,8 @@ def sharpening(gram: NDArray[np.floating], labels: Labels, scores: Array, rows_a
     if np.any(single < 1.0):
         top = 1.0 / np.exp(scores - scores.max(axis=-1, keepdims=True)).sum(axis=-1)
         found, n_checks = left_out_log_odds(gram, labels, answers, n_classes)
-        # Uneven numbers of labels are often corrections of wrong answers: rows harder to find than the others.
+        # Uneven numbers of labels are often corrections of wrong answers: rows harder to find than the others. Without
+        # this factor, lists checked in rounds on birds reach 99 % instead of the 95 promised, with it 97.
         n_checks = n_checks * (counts.min(axis=-1) / counts.mean(axis=-1)) ** 2
         weight = n_checks / (n_checks + CHECKS_BEFORE)
         expected += (1.0 - single) * (weight * found + (1.0 - weight) * _log_odds(top.mean(axis=-1)))
