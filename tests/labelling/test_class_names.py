@@ -79,7 +79,7 @@ def test_phrasings_share_the_weight_of_their_class(clusters):
 
 def test_a_name_that_examples_contradict_counts_less(clusters):
     X, y, centres = clusters
-    given = np.where(np.arange(120) % 30 < 3, y, -1)
+    given = np.where(np.arange(120) % 30 < 15, y, -1)
     good = Names(centres, np.arange(4)).weights(X, given)
     half = Names(centres[[1, 0, 2, 3]], np.arange(4)).weights(X, given)
     assert (good > 0.9).all()
