@@ -393,6 +393,20 @@ def test_reject_leaves_foreign_items_without_label(workplace, run, draw_picture)
     assert not [name for name in tree(workplace / "strict") if "yellow" in name]
 
 
+def test_foreign_items_are_counted_by_their_marks(workplace, run):
+    rng = np.random.default_rng(0)
+    centres = np.vstack((np.eye(3, 16), [[0.6, 0.6, 0.0] + [0.0] * 13]))  # the last is between two classes
+    X = np.repeat(centres, 20, axis=0) + rng.normal(0, 0.15, (80, 16))
+    labels = [f"class {row // 20}" if row % 20 < 4 and row < 60 else "" for row in range(80)]
+    np.savez(workplace / "x.npz", X=X, y=labels)
+    code, _, err = run("label", "x.npz", "--lose", "0.3", "--out", "x.csv", "--no-gallery")
+    assert code == 0, err
+    n_foreign = int(re.search(r"(\d+) look like none of the classes", err)[1])
+    n_marked = sum(row["review"] == "none of the classes" for row in read(workplace / "x.csv"))
+    assert 0 < n_marked < n_foreign
+    assert f"{n_marked} marked so in the column review, {n_foreign - n_marked} marked 'check'." in err
+
+
 def test_saved_planes_label_new_pictures_without_examples(workplace, run, draw_picture):
     assert run("label", "photos", "--examples", "examples", "--out", "labelled", "--save", "model")[0] == 0
     for colour in ("blue", "green", "red"):

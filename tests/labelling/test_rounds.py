@@ -97,19 +97,61 @@ def test_a_sorted_and_reformatted_table_is_still_ours(first, run):
     assert "1 row differs from what was written here: used as examples; 19 guesses ignored" in err
 
 
-@pytest.mark.parametrize("change", ["column", "cell"])
-def test_other_changes_are_not_overwritten(first, run, change):
-    rows = read(first)
-    if change == "column":
-        rows = [{**row, "note": "mine"} for row in rows]
-    else:
-        rows[0]["review"] = "ask Ann"
-    write(rows, first)
+def test_other_columns_are_not_overwritten(first, run):
+    write([{**row, "note": "mine"} for row in read(first)], first)
     content = first.read_bytes()
     code, _, err = run(*AGAIN)
     assert code == 2
     assert "exists and is not, or no longer, as this command wrote it" in err
     assert first.read_bytes() == content
+
+
+def edit(path: Path, cells: dict[str, dict[str, str]]) -> None:
+    write([{**row, **cells.get(row["item"], {})} for row in read(path)], path)
+
+
+def test_a_label_is_confirmed_in_the_column_review(first, run):
+    edit(first, {"red-2.png": {"review": "Example"}, "red-4.png": {"review": "ok"}, "red-6.png": {"review": "ask Ann"}})
+    code, _, err = run(*AGAIN)
+    assert code == 0, err
+    assert "2 rows differ from what was written here: used as examples; 22 guesses ignored." in err
+    assert "1 changed cell beside the labels ignored" in err
+    assert said(first) == {"red-2.png": "red", "red-4.png": "red"}
+    assert labels_of(first)["red-2.png"] == ("red", "example")
+
+
+def test_edited_probabilities_are_ignored_unless_the_table_is_another(first, run):
+    edit(first, {"red-2.png": {"probability": "0.5"}, "red-4.png": {"probability": "1", "label": "pink"}})
+    code, _, err = run(*AGAIN)
+    assert code == 0, err
+    assert said(first) == {"red-4.png": "pink"}
+    edit(first, {"blue-2.png": {"probability": "0.5", "label": "pink"}})
+    assert run(*AGAIN)[0] == 2
+
+
+def test_none_of_the_classes_is_an_answer_and_no_class(first, workplace, run):
+    correct(first, {"red-2.png": "None of the classes"})
+    for _ in range(2):
+        code, out, err = run(*AGAIN, "--copy")
+        assert code == 0, err
+        assert labels_of(first)["red-2.png"] == ("", "none of the classes")
+        assert said(first) == {"red-2.png": "none of the classes"}
+        assert "none of" not in out
+    assert not list((workplace / "labelled").rglob("red-2.png"))
+    correct(first, {"red-2.png": "red"})
+    assert run(*AGAIN)[0] == 0
+    assert labels_of(first)["red-2.png"] == ("red", "example")
+
+
+def test_emptied_cells_are_counted_apart(first, run):
+    correct(first, {"red-2.png": "pink", "red-4.png": "pink"})
+    assert run(*AGAIN)[0] == 0
+    correct(first, {"red-2.png": "", "blue-2.png": "", "blue-4.png": "", "green-2.png": "pink"})
+    err = run(*AGAIN)[2]
+    told = "1 row differs from what was written here: used as examples; 2 emptied: labelled anew; "
+    assert told + "1 emptied: no longer an example; " in err
+    correct(first, {"red-4.png": ""})
+    assert "labels.csv: 1 emptied: no longer an example; " in run(*AGAIN)[2]
 
 
 def test_corrections_are_learned_where_a_changed_table_is_replaced_by_force(first, run):

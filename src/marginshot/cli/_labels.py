@@ -182,8 +182,7 @@ def _report(labelling: Labelling, outputs: Outputs, show: Show, record: Record |
         return
     _emit_classes(labelling, show)
     _say_what_to_check(labelling)
-    fate = "were given no label" if labelling.rejected else "are marked for review"
-    say(f"{labelling.n_foreign:,} look like none of the classes and {fate}.")
+    _say_what_is_foreign(labelling)
     if n_changed is not None:
         say(f"{_counted(n_changed, 'label', 'labels')} changed since the last run.")
     _report_files(labelling, outputs)
@@ -212,6 +211,19 @@ def _say_what_to_check(labelling: Labelling) -> None:
     say(f"About {expected.value:.0%} of the labels should be right ({expected.low:.0%} to {expected.high:.0%}).")
     if n_to_check:
         say(f"To be {TARGET:.0%} right, check the {n_to_check:,} marked {CHECK!r} in the column review.")
+
+
+def _say_what_is_foreign(labelling: Labelling) -> None:
+    from marginshot.labelling.labelling import CHECK
+
+    n_foreign, n_to_check = labelling.n_foreign, labelling.n_foreign_to_check
+    alike = f"{_counted(n_foreign, 'looks', 'look')} like none of the classes"
+    if labelling.rejected:
+        say(f"{alike} and {'was' if n_foreign == 1 else 'were'} given no label.")
+    elif n_to_check:
+        say(f"{alike}: {n_foreign - n_to_check:,} marked so in the column review, {n_to_check:,} marked {CHECK!r}.")
+    else:
+        say(f"{alike} and {'is' if n_foreign == 1 else 'are'} marked so in the column review.")
 
 
 def _report_left_out(labelling: Labelling) -> None:

@@ -134,6 +134,7 @@ def command(
     from marginshot.labelling.api import label_collection, label_request
     from marginshot.labelling.classes import read_classes
     from marginshot.labelling.classify import LabelSettings
+    from marginshot.labelling.collection import means_none
     from marginshot.labelling.corrections import gather
     from marginshot.labelling.encoders import make_encoder
     from marginshot.labelling.outputs import Outputs
@@ -161,7 +162,7 @@ def command(
     if not dry_run:
         outputs.check(request, store, force=force, taken=said.taken)
     collection = _collect(opened, text, said, outputs, named)
-    outputs.check_classes(sorted({label for label in (*collection.labels, *named) if label}))
+    outputs.check_classes(sorted({label for label in (*collection.labels, *named) if label and not means_none(label)}))
     chosen = make_encoder(collection.kind, encoder, device)
     with phases("items") as on_progress:
         labelling = label_collection(collection, chosen, store, settings, request, on_progress, named)

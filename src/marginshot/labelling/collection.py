@@ -18,6 +18,9 @@ _LONGEST_NAME = 1_000
 #: In place of the number of a class: not known, and said to be none of the classes.
 UNKNOWN, NONE = -1, -2
 
+#: In place of a label, in any case: said to be none of the classes. Also the mark of what looks so.
+FOREIGN = "none of the classes"
+
 #: What stands for no label in a table, besides an empty cell, and can be no name of a class.
 MEAN_UNKNOWN = frozenset({"-1", "nan", "NaN", "NULL", "<NA>"})
 
@@ -101,8 +104,11 @@ def describe_labels(labels: Iterable[str], most: int = 5) -> str:
 
 
 def check_classes(names: Iterable[str], where: str) -> tuple[str, ...]:
-    """The sorted class names, or an error: fewer than two, two that are one to a reader, or one that is no name."""
-    classes = check_names(names, where)
+    """The sorted class names, or an error: fewer than two, two that are one to a reader, or one that is no name.
+
+    The words for none of the classes are left out.
+    """
+    classes = check_names((name for name in names if not means_none(name)), where)
     if len(classes) < 2:
         found = f"only {classes[0]!r}" if classes else "none"
         raise ValueError(f"{where}: labelling needs examples of at least two classes; there is {found}.")
@@ -152,7 +158,12 @@ def _is_invisible(letter: str) -> bool:
     return letter.isspace() or unicodedata.category(letter) == "Cf"
 
 
+def means_none(label: str) -> bool:
+    """Whether a label says that the item is none of the classes."""
+    return label.casefold() == FOREIGN
+
+
 def encode_given(labels: Sequence[str], classes: Sequence[str]) -> NDArray[np.int64]:
-    """Index of each label in ``classes``, -1 where it is empty, (n_items,)."""
-    index = {name: place for place, name in enumerate(classes)} | {"": -1}
-    return np.array([index[label] for label in labels], dtype=np.int64)
+    """Index of each label in ``classes``, UNKNOWN where it is empty, NONE where it says so, (n_items,)."""
+    index = {name: place for place, name in enumerate(classes)} | {"": UNKNOWN}
+    return np.array([NONE if means_none(label) else index[label] for label in labels], dtype=np.int64)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection as Names
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from marginshot._lib.reading import DamagedFileError
-from marginshot.labelling.collection import Collection
+from marginshot.labelling.collection import FOREIGN, Collection, means_none
 from marginshot.labelling.contents import Content, Files, words
 from marginshot.labelling.errors import RefusedError
 from marginshot.labelling.folders import Example, find_picture, find_pictures
+from marginshot.labelling.labelling import GIVEN
 from marginshot.labelling.outputs import Outputs, table_path
 from marginshot.labelling.records import Corrections, Record, is_own, load_record, record_path, row_keys
 from marginshot.labelling.sources import Source
@@ -142,7 +143,7 @@ def gather(
         home, record, changed = _find(path, table, others, classes)
         warn_of_missing(table.columns[record.column], record.classes | set(classes))
         used.append(record)
-        said.notes.append(_sentence(path, changed))
+        said.notes += [_sentence(path, changed, said.labels), *_ignored(path, changed.n_ignored)]
         said.add(_as_here({**changed.given, **changed.labels}, home, record, source), {})
     if said.labels and source.table is None:
         said.follow_pictures(source.path, outputs)
@@ -170,12 +171,13 @@ def _take_here(said: Said, record: Record, outputs: Outputs, source: Source, cla
     known = record.classes | set(classes)
     if outputs.table.is_file():
         columns = read_table(outputs.table).columns
-        changed = record.corrections(columns, classes)
+        changed = record.corrections(columns, classes, in_place=True)
         if changed is not None:
             warn_of_missing(columns[record.column], known)
             said.taken |= {outputs.table} if changed.whole else set()
+            said.notes += [_sentence(outputs.table, changed, said.labels)] if changed.labels else []
+            said.notes += _ignored(outputs.table, changed.n_ignored)
             said.add(changed.labels, record.digests)
-            said.notes += [_sentence(outputs.table, changed)] if changed.labels else []
     suggestions = outputs.beside("suggestions.csv")
     if suggestions.is_file():
         filled = _filled(read_table(suggestions), record, source, known)
@@ -195,7 +197,8 @@ def _filled(table: Table, record: Record, source: Source, classes: Names[str]) -
     items = [str(name) for name in table.columns[names]]
     if not all(name in known for name in items):
         return None
-    labels = given_labels(table.columns["label"], classes)
+    read = given_labels(table.columns["label"], classes)
+    labels = [FOREIGN if means_none(label) else label for label in read]
     return {known[name]: label for name, label in zip(items, labels, strict=True) if label}
 
 
@@ -235,7 +238,23 @@ def _as_here(labels: Mapping[str, str], table: Path, record: Record, source: Sou
     return here
 
 
-def _sentence(table: Path, changed: Corrections) -> str:
-    rows = "1 row differs" if len(changed.labels) == 1 else f"{len(changed.labels):,} rows differ"
+def _sentence(table: Path, changed: Corrections, said: Container[str]) -> str:
+    """What was found in a ``table`` of ours, where the labels of the keys ``said`` were corrections before."""
+    emptied = [key for key, label in changed.labels.items() if not label]
+    n_used, n_back = len(changed.labels) - len(emptied), sum(key in said for key in emptied)
+    rows = "1 row differs" if n_used == 1 else f"{n_used:,} rows differ"
+    parts = [f"{rows} from what was written here: used as examples"] if n_used or not emptied else []
+    if n_anew := len(emptied) - n_back:
+        parts.append(f"{n_anew:,} emptied: labelled anew")
+    if n_back:
+        parts.append(f"{n_back:,} emptied: no longer {'an example' if n_back == 1 else 'examples'}")
     guesses = "1 guess" if changed.n_guesses == 1 else f"{changed.n_guesses:,} guesses"
-    return f"{table}: {rows} from what was written here: used as examples; {guesses} ignored."
+    return f"{table}: {'; '.join(parts)}; {guesses} ignored."
+
+
+def _ignored(table: Path, n_cells: int) -> list[str]:
+    cells = "1 changed cell" if n_cells == 1 else f"{n_cells:,} changed cells"
+    told = (
+        f"{table}: {cells} beside the labels ignored; only {GIVEN!r} in the column review says that a label is right."
+    )
+    return [told] if n_cells else []

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot.labelling.classify import Answers
-from marginshot.labelling.collection import Collection, describe_labels
+from marginshot.labelling.collection import FOREIGN, Collection, describe_labels
 from marginshot.labelling.requests import Action, Request
 from marginshot.labelling.store import open_store
 from marginshot.labelling.tables import write_table
@@ -31,7 +31,6 @@ COLUMNS = ("item", "label", "probability", "runner_up", "review")
 GIVEN = "example"
 ACCEPTED = "accepted"
 CHECK = "check"
-FOREIGN = "none of the classes"
 
 #: Share of labels to be right once the items marked `CHECK` are checked.
 TARGET = 0.95
@@ -171,6 +170,11 @@ class Labelling:
     def n_foreign(self) -> int:
         """Number of listed items of none of the classes."""
         return int(self.answers.foreign[self.rows].sum())
+
+    @property
+    def n_foreign_to_check(self) -> int:
+        """Number of these that are marked ``check``, and not ``none of the classes``."""
+        return int((self.answers.foreign & self.to_check)[self.rows].sum())
 
     def suggestions(self) -> dict[str, list[str]]:
         """Items to label next, the most useful first, with an empty label to fill in and our guess."""

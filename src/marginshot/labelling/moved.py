@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from marginshot._lib.names import folder_name
+from marginshot.labelling.collection import FOREIGN
 from marginshot.labelling.errors import Option, OutputExistsError
 from marginshot.labelling.labelling import COLUMNS, GIVEN
 from marginshot.labelling.records import Record, WrittenTable, load_record, record_path
@@ -82,5 +83,6 @@ def _answer(record: Record, row: int, said: Mapping[str, str] | None) -> tuple[A
     """Label, probability, runner-up and review of a row, as written or as ``said`` since; empty where taken back."""
     written, key = record.written[0], record.written[0].keys[row]
     if said is not None and (key in said or key in record.said):
-        return (said[key], 1.0, "", GIVEN) if key in said else ("", "", "", "")
+        label = said.get(key, "")
+        return ("", "", "", label) if label in ("", FOREIGN) else (label, 1.0, "", GIVEN)
     return written.label[row], written.probability[row], written.runner_up[row], written.review[row]

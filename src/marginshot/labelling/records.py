@@ -16,12 +16,19 @@ from typing import Any
 
 from marginshot._lib.files import atomic_path
 from marginshot._lib.reading import read_json, reading
+from marginshot.labelling.collection import FOREIGN, means_none
 from marginshot.labelling.labelling import GIVEN
 from marginshot.labelling.requests import Request
 from marginshot.labelling.sources import REVIEW_COLUMNS
 from marginshot.labelling.tables import as_text, read_labels
 
 FORMAT = "marginshot-run-1"
+
+#: What a user may write into the column review, in any case, to say that the label is right.
+CONFIRMED = frozenset({GIVEN, "ok"})
+
+# Probabilities that a user may put beside a label of their own.
+_OF_EXAMPLES = frozenset({"", "1", "1.0"})
 
 _OURS = ("label", *REVIEW_COLUMNS)
 
@@ -88,14 +95,17 @@ class Corrections:
         Labels that were examples when the table was written, by key.
     n_guesses : int
         Labels that are still those we wrote, examples aside.
-    whole : bool
-        Whether nothing but labels was changed, so that nothing is lost when the table is written anew.
+    n_ignored : int
+        Cells of ours besides the labels that were changed to what says nothing.
+    whole : bool, default=True
+        Whether the table has no column that we did not write, so that nothing is lost when it is written anew.
     """
 
     labels: Mapping[str, str]
     given: Mapping[str, str]
     n_guesses: int
-    whole: bool
+    n_ignored: int
+    whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -147,18 +157,24 @@ class Record:
     def classes(self) -> set[str]:
         """Classes that are known to have been some: those answered, and those that the user named."""
         answered = {name for table in self.written for name in (*table.label, *table.runner_up)}
-        return answered | set(self.said.values())
+        return (answered | set(self.said.values())) - {FOREIGN}
 
-    def corrections(self, columns: Mapping[str, Sequence[Any]], classes: Names[str] = ()) -> Corrections | None:
+    def corrections(
+        self, columns: Mapping[str, Sequence[Any]], classes: Names[str] = (), *, in_place: bool = False
+    ) -> Corrections | None:
         """What the user changed in a table with these ``columns``; None where it is not one that this run wrote.
 
-        The ``classes`` and those known before are labels, whatever they look like.
+        The ``classes`` and those known before are labels, whatever they look like. ``in_place`` says that the table is
+        where the run wrote it: then the user may have edited probabilities.
         """
         if not {self.column, *self.named_by} <= set(columns):
             return None
         keys = row_keys(columns, self.named_by)
-        labels = read_labels(columns[self.column], self.classes | set(classes))
+        read = read_labels(columns[self.column], self.classes | set(classes))
+        labels = [FOREIGN if means_none(label) else label for label in read]
         found = [_compare(written, columns, labels, keys) for written in self.written]
+        if in_place and not any(found):
+            found = [_compare(self.written[0], columns, labels, keys, edited=True)]
         if set(columns) - {self.column, *self.named_by, *REVIEW_COLUMNS}:
             found = [None if one is None else replace(one, whole=False) for one in found]
         return next((corrections for corrections in found if corrections is not None), None)
@@ -261,35 +277,43 @@ def _columns(written: WrittenTable) -> dict[str, list[str]]:
 
 
 def _compare(
-    written: WrittenTable, columns: Mapping[str, Sequence[Any]], now: Sequence[str], keys: Sequence[str]
+    written: WrittenTable,
+    columns: Mapping[str, Sequence[Any]],
+    now: Sequence[str],
+    keys: Sequence[str],
+    *,
+    edited: bool = False,
 ) -> Corrections | None:
     """What differs between a table with ``columns``, and labels as they are ``now``, and what was ``written``.
 
-    None where it is another table.
+    None where it is another table: one with another probability, unless the user may have ``edited`` that; even so, a
+    label that differs beside it is from another round.
     """
     place = {key: row for row, key in enumerate(written.keys)}
     if not all(key in place for key in keys):
         return None
-    rows = [place[key] for key in keys]
-    others = {name: [as_text(value) for value in columns[name]] for name in REVIEW_COLUMNS if name in columns}
-    own = _columns(written)
-    same = {name: _alike(values, [own[name][row] for row in rows]) for name, values in others.items()}
-    if not same.get("probability", True):
+    rows, own = [place[key] for key in keys], _columns(written)
+    cells = {name: [as_text(value).strip() for value in columns[name]] for name in REVIEW_COLUMNS if name in columns}
+    differs = {name: _differing(values, [own[name][row] for row in rows]) for name, values in cells.items()}
+    changed = {at for at, row in enumerate(rows) if now[at] != written.label[row]}
+    odd = differs.get("probability", set())
+    if odd and not (edited and all(cells["probability"][at] in _OF_EXAMPLES for at in odd & changed)):
         return None
-    labels, given, n_guesses = {}, {}, 0
-    for key, row, new in zip(keys, rows, now, strict=True):
-        example = written.review[row] == GIVEN
-        if new != written.label[row]:
-            labels[key] = new
-        elif example:
-            given[key] = new
-        n_guesses += bool(new) and new == written.label[row] and not example
-    return Corrections(labels, given, n_guesses, all(same.values()))
+    confirmed = {at for at in differs.get("review", ()) if now[at] and cells["review"][at].casefold() in CONFIRMED}
+    said = changed | confirmed
+    given = {at for at, row in enumerate(rows) if written.review[row] == GIVEN} - said
+    return Corrections(
+        {keys[at]: now[at] for at in sorted(said)},
+        {keys[at]: now[at] for at in sorted(given)},
+        sum(bool(label) for at, label in enumerate(now) if at not in said | given),
+        sum(map(len, differs.values())) - len(confirmed),
+    )
 
 
-def _alike(values: Sequence[str], written: Sequence[str]) -> bool:
-    """Whether the cells are those ``written``; a spreadsheet may have saved 1.0 as 1."""
-    return all(new == old or _number(new) == _number(old) for new, old in zip(values, written, strict=True))
+def _differing(values: Sequence[str], written: Sequence[str]) -> set[int]:
+    """Places of the cells that are not as ``written``; a spreadsheet may have saved 1.0 as 1."""
+    pairs = enumerate(zip(values, written, strict=True))
+    return {at for at, (new, old) in pairs if new != old.strip() and _number(new) != _number(old)}
 
 
 def _number(text: str) -> float | str:
