@@ -235,6 +235,22 @@ def test_a_label_taken_away_stays_away_when_its_picture_is_renamed(workplace):
             assert "red/zero.png" not in labels(session)
 
 
+def test_a_picture_replaced_in_its_class_folder_keeps_the_class_whatever_it_is_called(workplace, draw_picture):
+    photos = workplace / "photos"
+    for colour in ("red", "blue"):
+        (photos / colour).mkdir()
+        (photos / f"{colour}-2.png").rename(photos / colour / "0.png")
+    with Session.open("photos") as session:
+        session.rename("red", "crimson")
+        session.none_of_these(["green-2.png"])
+    draw_picture(photos / "red" / "0.png", "red", 77)
+    draw_picture(photos / "green-2.png", "green", 77)
+    with Session.open("photos") as session:
+        found = labels(session)
+        assert (found["red/0.png"], found["blue/0.png"]) == ("crimson", "blue")
+        assert "green-2.png" not in found
+
+
 def test_a_log_that_another_process_holds_does_not_end_the_encoding(workplace, own_sessions, monkeypatch):
     monkeypatch.setattr("marginshot.labelling.session.events._PATIENCE", 0.01)
     held = []

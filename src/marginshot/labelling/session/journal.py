@@ -21,7 +21,7 @@ from marginshot.labelling.errors import RefusedError
 from marginshot.labelling.session import acts
 from marginshot.labelling.session.events import EventLog
 from marginshot.labelling.session.opening import KeyTable, item_keys
-from marginshot.labelling.session.reopening import find_news
+from marginshot.labelling.session.reopening import find_news, names_now
 from marginshot.labelling.session.replay import apply, follow
 from marginshot.labelling.session.state import Change, Event, State
 
@@ -215,13 +215,15 @@ class Journal:
         given = np.flatnonzero(state.slot_given != UNKNOWN).tolist()
         labelled = {keys[slot]: names.get(int(state.slot_given[slot]), "") for slot in given}
         # A class folder says of whatever is in it what its class is.
-        replaced = [key for key in changes.replaced if key in labelled and found.get(key) != labelled[key]]
+        now = names_now(state, [event for event, _ in self._events], found.values())
+        said = {key: now[name] for key, name in found.items()}
+        replaced = [key for key in changes.replaced if key in labelled and said.get(key) != labelled[key]]
         if replaced:
             self._say(lambda _: ("replaced", {"items": replaced}))
         if changes.renamed:
             self._say(lambda _: ("renamed", {"items": changes.renamed}))
-        now = {*changes.replaced, *changes.renamed.values()}
-        self._log.keep_contents({**dict.fromkeys(changes.renamed), **{key: self._files.content(key) for key in now}})
+        here = {*changes.replaced, *changes.renamed.values()}
+        self._log.keep_contents({**dict.fromkeys(changes.renamed), **{key: self._files.content(key) for key in here}})
         self._note("renamed", [new for old, new in changes.renamed.items() if old in labelled])
         self._note("replaced", replaced)
 

@@ -47,14 +47,7 @@ def find_news(state: State, events: Sequence[Event], found: Mapping[str, str], s
     """
     heard = _heard(events)
     names = {known.id: known.name for known in state.classes}
-    there = {as_read(name): name for name in names.values()}
-    spelled = dict(there)  # no two names that read the same
-    holding = {change.version for change in state.done}
-    acts = [event for event in events if event.version in holding]
-    now = {}
-    for name in dict.fromkeys((*found.values(), *heard.values())):
-        end = _name_now(name, acts, there)
-        now[name] = spelled.setdefault(as_read(end), end)
+    now = names_now(state, events, (*found.values(), *heard.values()))
     origin = _origins(state, int(slots.max(initial=-1)) + 1)
     news = News({}, [])
     for (key, source_name), slot in zip(found.items(), slots.tolist(), strict=True):
@@ -67,6 +60,19 @@ def find_news(state: State, events: Sequence[Event], found: Mapping[str, str], s
         else:
             news.overruled.append(key)
     return news
+
+
+def names_now(state: State, events: Sequence[Event], names: Iterable[str]) -> dict[str, str]:
+    """What classes of the source are called in the session, by their ``names`` there; no two read the same."""
+    there = {as_read(known.name): known.name for known in state.classes}
+    spelled = dict(there)
+    holding = {change.version for change in state.done}
+    acts = [event for event in events if event.kind in ("rename", "merge") and event.version in holding]
+    now = {}
+    for name in dict.fromkeys(names):
+        end = _name_now(name, acts, there)
+        now[name] = spelled.setdefault(as_read(end), end)
+    return now
 
 
 def _heard(events: Iterable[Event]) -> dict[str, str]:
@@ -92,10 +98,10 @@ def _origins(state: State, n_slots: int) -> NDArray[np.object_]:
 
 
 def _name_now(name: str, acts: Iterable[Event], classes: Container[str]) -> str:
-    """What a class of the source is called after these acts, which may rename or merge it; classes as they read."""
+    """What a class of the source is called after these renames and merges; ``classes`` as they read."""
     for event in acts:
         if as_read(name) in classes:
             break
-        if event.kind in ("rename", "merge") and as_read(event.payload["old"]) == as_read(name):
+        if as_read(event.payload["old"]) == as_read(name):
             name = event.payload["new" if event.kind == "rename" else "into"]
     return name
