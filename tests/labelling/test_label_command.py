@@ -293,7 +293,7 @@ def test_copy_never_overwrites(workplace, run):
     mine.write_text("mine")
     code, _, err = run("label", "photos", "--examples", "examples", "--out", "labelled", "--no-gallery", "--copy")
     assert code == 2
-    assert "Left 1 pictures where they are" in err
+    assert "Left 1 picture in place" in err
     assert mine.read_text() == "mine"
 
 

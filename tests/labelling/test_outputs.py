@@ -265,10 +265,10 @@ def test_pictures_left_behind_are_an_error_and_stay(workplace):
     mine = workplace / "labelled" / "red" / "red-2.png"
     mine.parent.mkdir(parents=True)
     mine.write_text("mine")
-    with pytest.raises(FileExistsError, match="Left 1 pictures where they are"):
+    with pytest.raises(FileExistsError, match="Left 1 picture in place"):
         label_images("photos", "examples").write("labelled", transfer="move")
     assert mine.read_text() == "mine"
-    with pytest.raises(FileExistsError, match="Left 1 pictures where they are"):
+    with pytest.raises(FileExistsError, match="Left 1 picture in place"):
         resume("labelled")
     mine.unlink()
     assert resume("labelled").n_done == 1

@@ -354,15 +354,45 @@ def test_what_was_said_goes_with_a_renamed_picture(first, workplace, run):
     assert [labels[name]["review"] for name in said(first)] == ["example"] * 3
 
 
+@pytest.mark.parametrize("other", ["red-4.png", "blue-2.png"])
+def test_what_was_said_goes_with_pictures_that_exchange_their_names(first, workplace, run, other):
+    correct(first, {"red-2.png": "pink", "red-4.png": "violet"})
+    assert run(*AGAIN)[0] == 0
+    photos = workplace / "photos"
+    (photos / "red-2.png").rename(photos / "aside")
+    (photos / other).rename(photos / "red-2.png")
+    (photos / "aside").rename(photos / other)
+    for again in (False, True):
+        code, _, err = run(*AGAIN)
+        assert code == 0, err
+        assert ("renamed, and" in err) != again
+        assert "replaced" not in err
+        expected = {"red-2.png": "violet"} if other == "red-4.png" else {"red-4.png": "violet"}
+        assert said(first) == expected | {other: "pink"}
+        assert labels_of(first)[other] == ("pink", "example")
+
+
+@pytest.mark.parametrize("how", [shutil.move, shutil.copytree])
+def test_a_folder_of_answers_may_be_copied_or_renamed(workplace, run, how):
+    assert run("label", "photos", "--examples", "examples", "--out", "labelled")[0] == 0
+    how(workplace / "labelled", workplace / "second")
+    correct(workplace / "second" / "labels.csv", {"red-2.png": "pink"})
+    code, _, err = run("label", "photos", "--out", "second")
+    assert code == 0, err
+    assert said(workplace / "second" / "labels.csv") == {"red-2.png": "pink"}
+    (workplace / "second" / "gallery.html").write_text("mine")
+    assert run("label", "photos", "--out", "second")[0] == 2
+
+
 def test_what_was_said_of_a_replaced_picture_is_kept_but_not_used(first, workplace, run, draw_picture):
     correct(first, {"red-2.png": "pink", "red-4.png": "pink", "red-6.png": "pink"})
     assert run(*AGAIN)[0] == 0
     shutil.copy(workplace / "photos" / "red-2.png", workplace / "kept.png")
     draw_picture(workplace / "photos" / "red-2.png", "green", 77)
-    for _ in range(2):
+    for again in (False, True):
         code, _, err = run(*AGAIN)
         assert code == 0, err
-        assert "1 picture was replaced by another, and the label said of it is not used: red-2.png." in err
+        assert ("1 picture was replaced by another, and the label said of it is not used: red-2.png." in err) != again
         (row,) = (row for row in read(first) if row["item"] == "red-2.png")
         assert (row["label"], row["review"] != "example") == ("green", True)
         assert said(first)["red-2.png"] == "pink"
@@ -376,10 +406,11 @@ def test_what_was_said_of_a_replaced_picture_is_kept_but_not_used(first, workpla
 def test_a_picture_that_was_labelled_and_is_gone_is_named(first, workplace, run):
     correct(first, {"red-2.png": "pink", "red-4.png": "pink"})
     (workplace / "photos" / "red-2.png").unlink()
-    code, _, err = run(*AGAIN)
-    assert code == 0, err
-    assert "1 item that you labelled is gone; what you said is kept: red-2.png." in err
-    assert said(first)["red-2.png"] == "pink"
+    for again in (False, True):
+        code, _, err = run(*AGAIN)
+        assert code == 0, err
+        assert ("1 item that you labelled is gone; what you said is kept: red-2.png." in err) != again
+        assert said(first)["red-2.png"] == "pink"
 
 
 def test_corrections_follow_the_rows_of_a_table_that_is_edited(workplace, run):
@@ -395,9 +426,9 @@ def test_corrections_follow_the_rows_of_a_table_that_is_edited(workplace, run):
     # Sorted, with one more row and one more column, and without the row of one correction.
     edited = [{"body": "new", "label": ""}, *rows[-2::-1]]
     write([{"id": "7", **row} for row in edited], source)
-    for _ in range(2):
+    for again in (False, True):
         code, _, err = run("label", "t.csv", "--out", "out.csv")
         assert code == 0, err
-        assert "1 item that you labelled is gone; what you said is kept: 'bake'." in err
+        assert ("1 item that you labelled is gone; what you said is kept: 'bake'." in err) != again
         found = {row["body"]: (row["label"], row["review"]) for row in read(out)}
         assert found["late tram"] == ("rail", "example")

@@ -40,7 +40,7 @@ def test_a_link_to_something_else_is_left_alone(workplace, run):
     other.symlink_to(workplace / "examples" / "red" / "example-0.png")
     code, _, err = run(*LABEL, "--copy")
     assert code == 2
-    assert "Left 1 pictures where they are" in err
+    assert "Left 1 picture in place" in err
     assert other.is_symlink()
 
 
@@ -84,7 +84,7 @@ def test_a_picture_gone_meanwhile_does_not_hold_up_the_others(workplace, run, mo
     (workplace / "photos" / "red-2.png").unlink()
     code, _, err = run(*LABEL, "--move")
     assert code == 2
-    assert "1 pictures were gone when their turn came, the first is" in " ".join(err.split())
+    assert "1 picture gone before being reached, the first is" in " ".join(err.split())
     assert not (workplace / "labelled" / transfers.JOURNAL).exists()
     assert not list((workplace / "photos").rglob("*.png"))
 

@@ -113,9 +113,7 @@ class Files:
         for key in sorted(self._paths):
             if "" not in sizes and self._stamps[key].partition(" ")[0] not in sizes:
                 continue
-            known = self._known.get(key)
-            # Without its stamp every file would have to be read to find out which one is another now.
-            content = self.content(key) if known is None or (known.stamp and self._differs(key)) else None
+            content = self.content(key) if key not in self._known or self._differs(key) else None
             if content is not None:
                 found[key] = content
         return found

@@ -73,12 +73,14 @@ class Said:
         known = {key: Content(digest) for key, digest in {**seen, **self.of}.items()}
         found = {path.relative_to(folder).as_posix(): path for path in find_pictures(folder, [outputs.path])}
         paths = found | self._places(folder, outputs.table)
-        changes = Files(paths, known).changes(self.labels)
-        renamed = {old: new for old, new in changes.renamed.items() if new not in self.labels}
+        files = Files(paths, known)
+        changes = files.changes(self.labels)
+        renamed = _free(changes.renamed, self.labels)
         self._rename(renamed)
-        self.aside = set(changes.replaced)
-        self.notes += words("renamed", list(renamed.values())) + words("set aside", changes.replaced)
-        self.notes += words("gone", [key for key in self.labels if key not in paths])
+        self.aside = {*changes.replaced, *(key for key in changes.renamed if key in paths and key not in renamed)}
+        replaced = [key for key in sorted(self.aside) if (now := files.content(key)) and seen.get(key) != now.digest]
+        self.notes += words("renamed", list(renamed.values())) + words("set aside", replaced)
+        self.notes += words("gone", self._newly_gone(paths))
 
     def follow_rows(self, source: Source) -> None:
         """Let labels go with rows of a table whose columns are others now."""
@@ -86,8 +88,13 @@ class Said:
         now = row_keys(columns, [name for name in columns if name != source.label])
         if self.record is not None and set(self.record.named_by) <= set(columns):
             self._rename(dict(zip(row_keys(columns, self.record.named_by), now, strict=True)))
-        gone = sorted(set(self.labels) - set(now))
-        self.notes += words("gone", [f"{self.labels[key]!r}" for key in gone])
+        self.notes += words("gone", [f"{self.labels[key]!r}" for key in self._newly_gone(now)])
+
+    def _newly_gone(self, there: Container[str]) -> list[str]:
+        """Keys of labels that are not ``there``, but for those that the last run told: they were not in its table."""
+        told = set(self.record.said) - set(self.record.written[0].keys) if self.record is not None else set()
+        # Pictures elsewhere are in no table.
+        return sorted(key for key in self.labels if key not in there and (key not in told or Path(key).is_absolute()))
 
     def _rename(self, names: Mapping[str, str]) -> None:
         self.labels = {names.get(key, key): label for key, label in self.labels.items()}
@@ -116,6 +123,14 @@ class Said:
                 )
             labels[row] = new
         return replace(collection, labels=tuple(labels))
+
+
+def _free(renamed: Mapping[str, str], labels: Container[str]) -> dict[str, str]:
+    """The new names by the old ones, but for those where another label is, and stays."""
+    free = dict(renamed)
+    while taken := [old for old, new in free.items() if new in labels and new not in free]:
+        free = {old: new for old, new in free.items() if old not in taken}
+    return free
 
 
 def gather(

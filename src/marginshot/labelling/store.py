@@ -197,9 +197,9 @@ class Store:
         return [] if row is None else str(row[0]).split()
 
     def is_own_output(self, path: Path) -> bool:
-        """Whether ``path`` is exactly what we last wrote there: nobody has changed it since."""
+        """Whether ``path`` is exactly what we last wrote, there or in a place it was copied or moved from."""
         with self._open() as connection:
-            known = self._digests(connection, str(path.resolve()))
+            known = {digest for (held,) in connection.execute("SELECT digest FROM outputs") for digest in held.split()}
         return bool(known) and file_digest(path) in known
 
     def outputs(self) -> list[Path]:

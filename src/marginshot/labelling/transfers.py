@@ -86,14 +86,18 @@ class Placed:
         if self.conflicts:
             otherwise = f", or remove {self.out / JOURNAL} to leave them there" if self.action == "move" else ""
             raise FileExistsError(
-                f"Left {len(self.conflicts):,} pictures where they are, because another file has their name; the first "
-                f"is {self.conflicts[0].target}. Move that away and run again{otherwise}."
+                f"Left {_pictures(self.conflicts)} in place, because another file has the name; the first is "
+                f"{self.conflicts[0].target}. Move that away and run again{otherwise}."
             )
         if self.vanished:
             raise FileNotFoundError(
-                f"{len(self.vanished):,} pictures were gone when their turn came, the first is "
+                f"{_pictures(self.vanished)} gone before being reached, the first is "
                 f"{self.vanished[0].source}; all others are in place."
             )
+
+
+def _pictures(transfers: Sequence[Transfer]) -> str:
+    return "1 picture" if len(transfers) == 1 else f"{len(transfers):,} pictures"
 
 
 def plan_transfers(labelling: Labelling, out: Path) -> dict[int, Transfer]:

@@ -22,13 +22,14 @@ function curve(solved) {
   ];
   const [n, p] = points[0];
   const title = `Expected accuracy from ${percent(p)} at ${n} labels to ${percent(points.at(-1)[1])} at ${last} labels`;
+  const given = `${count(last)} ${last === 1 ? "label" : "labels"} given`;
   return svg(
     "svg",
     { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": title, class: "curve" },
     ...level(1), ...level((1 + bottom) / 2), ...level(bottom),
     svg("path", { class: "rise", d: line }),
     svg("circle", { class: "dot", cx: x(last), cy: y(points.at(-1)[1]), r: 3 }),
-    svg("text", { x: WIDTH - 6, y: HEIGHT - 3, "text-anchor": "end" }, `${count(last)} labels given`),
+    svg("text", { x: WIDTH - 6, y: HEIGHT - 3, "text-anchor": "end" }, given),
   );
 }
 
