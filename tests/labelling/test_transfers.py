@@ -207,6 +207,21 @@ def test_labels_of_moved_pictures_are_corrected_and_taken_back(workplace, run, d
     assert "red/red-2.png,,,," in rows_of(table)
 
 
+def test_examples_that_were_moved_with_the_others_are_still_examples(workplace, run, draw_picture):
+    for colour in ("blue", "green", "red"):
+        (workplace / "examples" / colour).rename(workplace / "photos" / colour)
+    command = ("label", "photos", "--out", "labelled", "--no-gallery")
+    shutil.move(workplace / "photos" / "trip", workplace / "photos" / "unlabelled")
+    assert run(*command, "--move")[0] == 0
+    draw_picture(workplace / "photos" / "new.png", "red", 902)
+    for _ in range(2):
+        code, _, err = run(*command)
+        assert code == 0, err
+        found = rows_of(workplace / "labelled" / "labels.csv")
+        assert len(found) == 31
+        assert [row.split(",")[1] for row in found if row.startswith("new.png,")] == ["red"]
+
+
 def test_the_table_of_moved_pictures_is_not_replaced_by_that_of_others(workplace, run):
     assert run(*LABEL, "--move")[0] == 0
     table = workplace / "labelled" / "labels.csv"

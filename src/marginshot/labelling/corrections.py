@@ -60,8 +60,17 @@ class Said:
         self.labels = {key: label for key, label in self.labels.items() if label}
 
     def pictures(self, folder: Path, table: Path) -> list[Example]:
-        """The pictures of ``folder``, or beside the ``table``, that were labelled; those gone since are left out."""
-        return [Example(path, self.labels[key]) for key, path in self._places(folder, table).items()]
+        """The pictures of ``folder``, or beside the ``table``, that were labelled; those gone since are left out.
+
+        Examples that were in class folders of ``folder`` may have been moved to the ``table`` by earlier runs.
+        """
+        labelled = [Example(path, self.labels[key]) for key, path in self._places(folder, table).items()]
+        if self.record is None or self.examples:
+            return labelled
+        last = self.record.written[0]
+        marked = [row for row, mark in enumerate(last.review) if mark == GIVEN and last.keys[row] not in self.labels]
+        moved = [(table.parent / last.keys[row], last.label[row]) for row in marked if last.keys[row] in last.moved]
+        return labelled + [Example(path, label) for path, label in moved if path.is_file()]
 
     def _places(self, folder: Path, table: Path) -> dict[str, Path]:
         places = {key: [path for path in (folder / key, table.parent / key) if path.is_file()] for key in self.labels}

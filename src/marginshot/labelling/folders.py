@@ -59,7 +59,8 @@ def collect_pictures(
     for folder in leave_out:
         check_apart(folder, examples)
     own_classes = not examples
-    given = _own_classes(source, leave_out) if own_classes else _read_examples(examples, source, classes)
+    known = {example.label for example in said}
+    given = _own_classes(source, leave_out, known) if own_classes else _read_examples(examples, source, classes)
     given = [*given, *said]
     found = check_classes((example.label for example in given), "Examples")
     folders = [path for path in (*examples, *leave_out) if path.is_dir()]
@@ -155,12 +156,13 @@ def _not_searched(error: OSError) -> None:
     ) from error
 
 
-def _own_classes(source: Path, leave_out: Iterable[Path]) -> list[Example]:
-    """Examples from the class sub-folders of the tree that is to be labelled."""
+def _own_classes(source: Path, leave_out: Iterable[Path], known: Names[str]) -> list[Example]:
+    """Examples from the class sub-folders of the tree to be labelled; those of ``known`` classes may be empty."""
     skipped = {folder.resolve() for folder in leave_out}
     classes = [folder for folder in _subfolders(source) if folder.resolve() not in skipped]
     classes = [folder for folder in classes if folder.name.lower() not in UNLABELLED_FOLDERS]
-    if not classes:
+    classes = [folder for folder in classes if folder.name.strip() not in known or any(find_pictures(folder, ()))]
+    if not classes and not known:
         raise RefusedError(
             "There are no examples: {source} has no class folders inside, and no {examples} were given. Put a few "
             "pictures of each class into a folder named after it, and pass the folder of these with {examples}.",
