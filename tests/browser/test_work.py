@@ -1,8 +1,9 @@
 """What a person relies on while working: a view that stays, one key an item, every view, the map, the numbers."""
 
 import re
+import time
 
-from browsing import PHONE, embeddings, expect
+from browsing import DESK, PHONE, embeddings, expect
 
 
 def ids(tab):
@@ -196,7 +197,7 @@ def test_heads_of_groups_stay_true_while_items_stay_in_place(studio, page, tmp_p
         expect(head).to_contain_text("Not labelled yet60")
         tab.item(0).click()
         tab.label_as("ash")
-        expect(head).to_contain_text("Not labelled yet59 of 60; the others have another label now")
+        expect(head).to_contain_text("Not labelled yet59 of 60; the rest has another label now")
         tab.label_as("oak")
         expect(head).to_contain_text("Labelled meanwhile60")
 
@@ -315,3 +316,80 @@ def test_phone(studio, page, tmp_path):
         tab.get_by_role("button", name="Look", exact=True).tap()
         expect(tab.locator("#item-name")).to_be_visible()
         assert tab.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+def take_examples(folder, truth):
+    """Move twelve pictures into class folders: beside other pictures these are examples."""
+    for name in sorted(truth)[:12]:
+        (folder / f"digit {truth[name]}").mkdir(exist_ok=True)
+        (folder / name).rename(folder / f"digit {truth[name]}" / name)
+
+
+def late(route):
+    """The project arrives after the answers."""
+    time.sleep(0.5)
+    route.continue_()
+
+
+def test_the_page_opens_sorted_beside_what_cannot_be_read(studio, page, own_digits, chromium):
+    folder, truth = own_digits
+    (folder / "000-broken.png").write_bytes(b"no picture")
+    take_examples(folder, truth)
+    groups = [*(f"digit {number}" for number in range(4)), "Cannot be read"]
+    with studio(folder, "--encoder", "pixels") as running, chromium.new_context(viewport=DESK) as context:
+        context.route("**/api/project", late)
+        tab = page(running.address, context=context)
+        for size in (DESK, PHONE):
+            tab.set_viewport_size(size)
+            tab.reload()
+            expect(tab.locator(".head .name")).to_have_text(groups)
+            expect(tab.locator("#resort")).to_be_hidden()
+
+
+def test_the_first_answers_sort_a_page_that_nobody_has_touched(studio, page, tmp_path):
+    with studio(embeddings(tmp_path / "points.npz", 100)) as running:
+        tab = page(running.address)
+        untouched = page(tab.url, context=tab.context)
+        before = ids(tab)
+        begin(tab, 2)
+        expect(untouched.locator(".head .name")).to_have_text(["class 0", "class 1"])
+        assert ids(tab) == before
+
+
+def test_a_class_of_examples_alone_is_not_said_to_be_right(studio, page, tmp_path):
+    with studio(embeddings(tmp_path / "points.npz", 40)) as running:
+        tab = page(running.address)
+        begin(tab, 2)
+        facts = tab.locator("#class-list .facts")
+        expect(facts.first).to_contain_text("% right")
+        tab.press("Control+a", "1")
+        tab.item(1).click()
+        tab.press("2")
+        expect(facts.first).to_have_text(re.compile("^39 given · share .+ · no other item$"))
+
+
+def test_marks_cover_no_text(studio, page, tmp_path):
+    with studio(embeddings(tmp_path / "points.npz", 40)) as running:
+        tab = page(running.address)
+        begin(tab, 1)
+        expect(tab.item(0)).to_have_class(re.compile("checked"))
+        free = tab.item(0).evaluate(
+            """(cell) => {
+                const text = document.createRange();
+                cell.text.textContent = "many words ".repeat(20);
+                text.selectNodeContents(cell.text);
+                return cell.getBoundingClientRect().right - text.getBoundingClientRect().right;
+            }"""
+        )
+        mark = tab.item(0).evaluate("(cell) => getComputedStyle(cell, '::after')")
+        right, width = (float(mark[side].removesuffix("px")) for side in ("right", "width"))
+        assert free >= right + width
+
+
+def test_undo_says_that_examples_of_the_source_are_taken_back(studio, page, own_digits):
+    folder, truth = own_digits
+    take_examples(folder, truth)
+    with studio(folder, "--encoder", "pixels") as running:
+        tab = page(running.address)
+        tab.press("u")
+        tab.says("Undone: take 12 items of the source as examples:")

@@ -203,6 +203,15 @@ def test_expected_accuracy_says_over_which_items(labelled):
     assert 3 + n_open * value == pytest.approx(n_items * project["expected"][0])
 
 
+def test_classes_of_nothing_but_labels_given_have_no_accuracy(labelled):
+    assert None not in [known["accuracy"] for known in labelled.get("/api/project").json["classes"]]
+    first, second = (known["name"] for known in labelled.get("/api/project").json["classes"])
+    n_items = labelled.get("/api/project").json["n_items"]
+    labelled.act("label", rows=list(range(1, n_items)), name=first)
+    labelled.wait_for_answers(labelled.act("label", rows=[0], name=second)["version"])
+    assert [known["accuracy"] for known in labelled.get("/api/project").json["classes"]] == [None, None]
+
+
 def test_accuracies_of_the_classes_know_the_answers_checked_too(labelled):
     names = {known["id"]: known["name"] for known in labelled.get("/api/project").json["classes"]}
     codes = decode(labelled.get("/api/answers").content)[1]

@@ -29,6 +29,11 @@ def test_names_cannot_become_markup():
         )
 
 
+def test_numbers_of_items_and_labels_are_in_the_singular_where_they_are_one():
+    for name, text in MODULES.items():
+        assert not re.search(r"\$\{[^{}]*\} (items|labels)\b", text), name  # instead of items(n), labels(n)
+
+
 def test_every_import_and_every_element_is_there():
     ids = set(re.findall(r'id="([\w-]+)"', HTML))
     for name, text in MODULES.items():

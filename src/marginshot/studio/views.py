@@ -82,12 +82,16 @@ def _audit(session: Session) -> dict[str, Any] | None:
 
 
 def _classes(session: Session, answered: Answered | None) -> list[dict[str, Any]]:
-    """Each class with its number of examples and items, its share and its expected accuracy."""
+    """Each class with its number of examples and items, its share and its expected accuracy.
+
+    The accuracy is None where every item of the class was labelled by hand.
+    """
     state = session.state
     codes, _ = _current(state, answered)
     n_codes = max((known.id for known in state.classes), default=0) + 1
     n_items = np.bincount(codes[codes >= 0], minlength=n_codes)
     right = np.bincount(codes[codes >= 0], _chances(state, answered, codes)[codes >= 0], minlength=n_codes)
+    is_answered = np.bincount(codes[(codes >= 0) & ~state.checked], minlength=n_codes) > 0
     n_examples = np.bincount(state.given[state.given >= 0], minlength=n_codes)
     shares = {}
     if answered is not None and len(answered.answers.classes) > 1:
@@ -101,7 +105,7 @@ def _classes(session: Session, answered: Answered | None) -> list[dict[str, Any]
             "items": int(n_items[known.id]),
             "needs": _needs(known, session.kind, bool(n_examples[known.id]) or known.id in shares),
             "share": shares.get(known.id),
-            "accuracy": float(right[known.id] / n_items[known.id]) if n_items[known.id] else None,
+            "accuracy": float(right[known.id] / n_items[known.id]) if is_answered[known.id] else None,
         }
         for known in state.classes
     ]

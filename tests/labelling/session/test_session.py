@@ -477,7 +477,7 @@ def test_labels_in_the_source_are_the_first_thing_said(workplace, tmp_path):
     assert written.files[0] == tmp_path / "out.csv"
     assert read_table(tmp_path / "out.csv").column("label") == ["go", "go", "eat", "eat"]
     with Session.open("photos", examples="examples") as session:
-        assert session.state.can_undo == 'take from the source 6 items "blue", "green", "red"'
+        assert session.state.can_undo == 'take 6 items of the source as examples: "blue", "green", "red"'
 
 
 @pytest.mark.usefixtures("encoded")

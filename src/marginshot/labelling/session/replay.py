@@ -207,7 +207,7 @@ class _Draft:
         return np.array(rows, dtype=SEEN)
 
 
-def _label(draft: _Draft, payload: Mapping[str, Any], verb: str = "label", checked: bool = True) -> str:
+def _label(draft: _Draft, payload: Mapping[str, Any], said: str = "label {}", checked: bool = True) -> str:
     n_items = 0
     for name, keys in payload["labels"].items():
         known = draft.state.find_class(name)
@@ -217,19 +217,19 @@ def _label(draft: _Draft, payload: Mapping[str, Any], verb: str = "label", check
         n_items += len(slots)
     names = ", ".join(f'"{name}"' for name in list(payload["labels"])[:3])
     more = f" and {len(payload['labels']) - 3} more" if len(payload["labels"]) > 3 else ""
-    return f"{verb} {count(n_items)} {names}{more}"
+    return f"{said.format(count(n_items))} {names}{more}"
 
 
 def _examples(draft: _Draft, payload: Mapping[str, Any]) -> str:
-    return _label(draft, payload, "take from the source")
+    return _label(draft, payload, "take {} of the source as examples:")
 
 
 def _confirm(draft: _Draft, payload: Mapping[str, Any]) -> str:
-    return _label(draft, payload, "confirm")
+    return _label(draft, payload, "confirm {}")
 
 
 def _accept(draft: _Draft, payload: Mapping[str, Any]) -> str:
-    return _label(draft, payload, "accept", checked=False)
+    return _label(draft, payload, "accept {}", checked=False)
 
 
 def _none(draft: _Draft, payload: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 /* Acts on items and classes. Each is shown at once, then sent; the answers of the server follow. */
 
 import { post } from "./api.js";
-import { count, items, sentence } from "./dom.js";
+import { items, labels, sentence } from "./dom.js";
 import * as grid from "./grid.js";
 import { isHidden, shownLabel } from "./labels.js";
 import { anticipate, CHECKED, fetchProject, NONE, SAID_NONE, say, state, tell, UNANSWERED, withdraw } from "./store.js";
@@ -65,7 +65,7 @@ function advance(rows) {
 function replaced(rows, label) {
   const own = rows.filter((row) => state.flags[row] & (CHECKED | SAID_NONE) && state.label[row] !== label).length;
   if (rows.length < 2 || !own) return "";
-  return `It ${label === UNANSWERED ? "takes away" : "replaces"} ${own === 1 ? "1 label" : `${count(own)} labels`} that you gave.`;
+  return `It ${label === UNANSWERED ? "takes away" : "replaces"} ${labels(own)} that you gave.`;
 }
 
 function onItems(action, body, label, flag) {

@@ -1,7 +1,7 @@
 /* Below the grid: what just happened, and what can be done with the selection. */
 
 import * as actions from "./actions.js";
-import { $, count, el, name } from "./dom.js";
+import { $, count, el, labels, name } from "./dom.js";
 import { keyOf, mark } from "./labels.js";
 import { on, state } from "./store.js";
 import { resort, show } from "./views.js";
@@ -10,8 +10,7 @@ function drawStatus() {
   const { words, note, changed, error } = state.status;
   const parts = words ? [el("span", { class: error ? "problem" : "", dir: "auto" }, words)] : [];
   if (note) parts.push(el("span", { class: "problem" }, note));
-  const told = changed === 1 ? "1 label changed." : `${count(changed ?? 0)} labels changed.`;
-  if (changed !== null && !error) parts.push(el("span", {}, told));
+  if (changed !== null && !error) parts.push(el("span", {}, `${labels(changed)} changed.`));
   else if (words && state.newest > state.version) parts.push(el("span", { class: "muted" }, "Answers follow …"));
   $("status").replaceChildren(...parts);
   $("take-back").hidden = !note;
@@ -22,9 +21,8 @@ function drawStatus() {
 }
 
 function chips() {
-  const groups = [...state.classes.values()].slice(0, 40);
   const chip = ({ id, name: text }) => el("button", { class: "chip", onclick: () => actions.labelAs(id) }, mark(id), name(text));
-  return groups.map(chip);
+  return [...state.classes.values()].slice(0, 40).map(chip);
 }
 
 function drawSelection() {
@@ -35,7 +33,7 @@ function drawSelection() {
   $("show-selected").hidden = n < 2;
 }
 
-const shownClass = (group) => [mark(group.id), name(group.name), el("kbd", {}, keyOf(group).toUpperCase())];
+const shownClass = (group) => [mark(group.id), name(group.name), el("kbd", {}, keyOf(group))];
 
 /** Type to find a class, or to name a new one for the selection. */
 function combobox(input, listbox) {
@@ -57,12 +55,7 @@ function combobox(input, listbox) {
       ...options.map((option, i) =>
         el(
           "li",
-          {
-            role: "option",
-            id: `option-${i}`,
-            "aria-selected": String(i === active),
-            onpointerdown: (event) => take(event, i),
-          },
+          { role: "option", id: `option-${i}`, "aria-selected": String(i === active), onpointerdown: (event) => take(event, i) },
           ...(option.group ? shownClass(option.group) : ["New class ", name(option.text)]),
         ),
       ),

@@ -18,26 +18,23 @@ function facts(group) {
   const parts = [`${count(group.examples)} given`];
   if (group.share) parts.push(`share ${interval(group.share)}`);
   if (group.accuracy !== null) parts.push(`${percent(group.accuracy)} right`);
+  else if (group.share) parts.push("no other item");
   return parts.join(" · ");
 }
 
 function row(group) {
   const key = keyOf(group);
   const shown = state.view.id === "class" && state.view.param === group.id;
-  const words = { "aria-label": `Label the selection ${group.name}`, title: `Label the selection${key && `, key ${key.toUpperCase()}`}` };
-  const label = el(
-    "button",
-    { class: "key", onclick: () => labelAs(group.id), ...words },
-    mark(group.id),
-    el("kbd", {}, key.toUpperCase()),
-  );
+  const words = { "aria-label": `Label the selection ${group.name}`, title: `Label the selection${key && `, key ${key}`}` };
+  const press = { class: "key", onclick: () => labelAs(group.id), ...words };
+  const label = el("button", press, mark(group.id), el("kbd", {}, key));
   const about = { "aria-current": shown ? "true" : null, "data-key": `show ${group.id}`, title: group.name };
   const look = el(
     "button",
     { class: "look", onclick: () => show("class", group.id), ...about },
     name(group.name),
     el("span", { class: "number" }, count(state.counts.get(group.id) || 0)),
-    el("span", { class: group.needs ? "facts problem" : "facts", title: facts(group) }, facts(group)),
+    el("span", { class: group.needs ? "facts problem" : "facts" }, facts(group)),
   );
   const change = { "aria-label": `Change ${group.name}`, title: "Rename, merge, delete" };
   const edit = el("button", { class: "quiet edit", onclick: () => editClass(group), ...change }, "⋯");

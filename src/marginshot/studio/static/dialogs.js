@@ -10,7 +10,7 @@ import { state } from "./store.js";
 export function open(title, content) {
   const dialog = el("dialog", { "aria-label": title });
   const close = () => dialog.close();
-  const leave = el("button", { class: "quiet leave", type: "button", onclick: close, "aria-label": "Close" }, "✕");
+  const leave = el("button", { class: "quiet", type: "button", onclick: close, "aria-label": "Close" }, "✕");
   dialog.append(el("header", {}, el("h2", {}, title), leave), ...content(close));
   dialog.addEventListener("close", () => dialog.remove());
   dialog.addEventListener("click", (event) => event.target === dialog && close());
@@ -52,7 +52,7 @@ export function editClass(group) {
     const into = el("select", { "aria-label": "Merge into" }, others.map((other) => el("option", { value: other.id }, other.name)));
     const toRename = [el("label", {}, "Name ", text), el("button", { class: "main" }, "Rename")];
     const toMerge = [el("label", {}, "All its labels become ", into), el("button", {}, "Merge")];
-    const lost = `${items(group.examples)} lose the label. It can be undone.`;
+    const lost = `Take the label from ${items(group.examples)}. It can be undone.`;
     return [
       form(() => rename(group.id, text.value.trim()), close, ...toRename),
       ...(others.length ? [form(() => merge(group.id, Number(into.value)), close, ...toMerge)] : []),
@@ -67,7 +67,7 @@ export function acceptAll() {
     const level = el("input", { type: "range", min: 50, max: 99, value: 95, "aria-label": "At least, in percent" });
     const words = el("p", { class: "large-words", role: "status" }, "…");
     const go = el("button", { class: "main", disabled: true }, "Accept");
-    let number = state.number;
+    let number;
     const ask = async () => {
       number = state.number;
       const asked = level.value;

@@ -39,7 +39,8 @@ export function svg(tag, attributes = {}, ...children) {
 
 const whole = new Intl.NumberFormat("en");
 export const count = (n) => whole.format(n);
-export const items = (n) => `${count(n)} ${n === 1 ? "item" : "items"}`;
+const counted = (word) => (n) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
+export const items = counted("item"), labels = counted("label");
 export const percent = (p, digits = 0) => `${(100 * p).toFixed(digits)} %`;
 
 /** Shares below 1 % keep a digit: "0.4 %". Certainty is not printed for what is only nearly certain. */

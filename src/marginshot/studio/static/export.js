@@ -24,7 +24,7 @@ function planTable(plan, n) {
 function result({ words, files, n_pictures, plan, command }, dry) {
   const parts = [el("p", { class: dry ? "" : "done" }, words)];
   if (plan?.length) parts.push(...planTable(plan, n_pictures));
-  else if (files?.length) parts.push(el("ul", { class: "files" }, files.slice(0, 20).map((file) => el("li", { dir: "auto" }, file))));
+  else if (files?.length) parts.push(el("ul", {}, files.slice(0, 20).map((file) => el("li", { dir: "auto" }, file))));
   if (command) {
     const line = el("code", { tabIndex: 0 }, command);
     const copy = button("Copy", () => navigator.clipboard.writeText(command).then(() => (copy.textContent = "Copied")));
@@ -78,7 +78,7 @@ export function takeAway() {
         el("label", {}, "What ", what),
         el("label", {}, "Where ", path),
         transferRow,
-        el("label", { class: "check" }, force, " Replace what is there"),
+        el("label", {}, force, " Replace what is there"),
         el("div", { class: "buttons" }, button("Dry run", () => run(true)), write),
       ),
       outcome,

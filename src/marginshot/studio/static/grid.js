@@ -94,7 +94,7 @@ function retitle() {
     const over = label === UNANSWERED && !still;
     shape.className = label === undefined || over ? "" : markClass(label);
     words.textContent = words.title = over ? "Labelled meanwhile" : state.classes.get(label)?.name ?? title;
-    number.textContent = still === n || over ? count(n) : `${count(still)} of ${count(n)}; the others have another label now`;
+    number.textContent = still === n || over ? count(n) : `${count(still)} of ${count(n)}; the rest has another label now`;
   });
 }
 
@@ -109,6 +109,7 @@ function firstPlace() {
   return Math.min(section.start + line * columns, section.stop - 1);
 }
 
+export const isScrolled = () => root.scrollTop > 0;
 export const perScreen = () => columns * Math.max(1, Math.floor(root.clientHeight / cellHeight));
 
 /** Places of the first items of all lines between two heights. */

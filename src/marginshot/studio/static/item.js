@@ -1,18 +1,12 @@
 /* The right part: the current item, its probabilities, nearest examples and history. */
 
-import { labelAs, select } from "./actions.js";
+import { labelAs, moveTo } from "./actions.js";
 import { get } from "./api.js";
 import { $, el, name, refill, settled, share } from "./dom.js";
 import { badge, isHidden, mark, percentOf, shownLabel, stateWords, thumb, verdict } from "./labels.js";
 import { on, state, UNREADABLE, want } from "./store.js";
-import { reveal } from "./grid.js";
 
 let shown = null; // the details of the cursor's row, once fetched
-
-function look(row) {
-  select([row], row);
-  reveal(row);
-}
 
 function probabilityRow([id, p]) {
   const bar = el("i", { class: "fill" });
@@ -31,7 +25,7 @@ function nearestRow([row, id, cosine]) {
       : el("span", { class: "excerpt", dir: "auto" }, item ? item.text || item.name : `item ${row + 1}`);
   const label = state.classes.get(id)?.name ?? "";
   const near = cosine.toFixed(2);
-  const props = { class: "near", onclick: () => look(row), "aria-label": `Example ${label}, similarity ${near}` };
+  const props = { class: "near", onclick: () => moveTo(row), "aria-label": `Example ${label}, similarity ${near}` };
   return el("li", {}, el("button", props, face, el("span", { class: "caption" }, mark(id), name(label), el("b", {}, near))));
 }
 
@@ -50,7 +44,7 @@ const part = (title, rows, className) =>
 
 function face(row) {
   if (state.flags[row] & UNREADABLE) return el("p", { class: "problem" }, shown.problem || "This item cannot be read.");
-  if (state.project.kind === "picture") return el("img", { class: "large", src: `api/picture/${row}?v=${state.project.run}`, alt: shown.name });
+  if (state.project.kind === "picture") return el("img", { src: `api/picture/${row}?v=${state.project.run}`, alt: shown.name });
   return shown.text ? el("p", { class: "whole", dir: "auto" }, shown.text) : null;
 }
 
@@ -66,13 +60,10 @@ function draw() {
   $("item-name").replaceChildren(name(shown.name));
   $("item-label").replaceChildren(badge(shownLabel(row)), el("span", { class: "muted" }, words));
   const why = isHidden(row) ? [] : [
-    ...part("Probabilities", likely(shown.probabilities).map(probabilityRow).filter(Boolean), "probabilities"),
+    ...part("Probabilities", likely(shown.probabilities).map(probabilityRow).filter(Boolean)),
     ...part("Nearest examples", shown.nearest.map(nearestRow), "nearest"),
   ];
-  refill($("item-more"), [
-    ...why,
-    ...part("History", shown.history.map(historyRow), "history"),
-  ]);
+  refill($("item-more"), [...why, ...part("History", shown.history.map(historyRow), "history")]);
 }
 
 async function load() {

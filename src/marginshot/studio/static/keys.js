@@ -4,7 +4,7 @@ import * as actions from "./actions.js";
 import { $ } from "./dom.js";
 import * as grid from "./grid.js";
 import { classOfKey } from "./labels.js";
-import { range } from "./select.js";
+import { range, toggle } from "./select.js";
 import { state } from "./store.js";
 import { resort } from "./views.js";
 
@@ -44,13 +44,6 @@ function move(event) {
   grid.reveal(row);
 }
 
-function toggle() {
-  if (state.cursor < 0) return;
-  const rows = new Set(state.selection);
-  if (!rows.delete(state.cursor)) rows.add(state.cursor);
-  actions.select(rows, state.cursor);
-}
-
 const COMMANDS = {
   l: () => $("label-as").focus(),
   n: actions.noneOfThese,
@@ -70,7 +63,7 @@ const WITH_CONTROL = {
   a: () => actions.selectAll(),
 };
 
-const IN_GRID = { Enter: actions.confirm, " ": toggle };
+const IN_GRID = { Enter: actions.confirm, " ": () => state.cursor >= 0 && toggle(state.cursor) };
 
 function commandOf(event, inGrid) {
   const control = event.ctrlKey || event.metaKey;

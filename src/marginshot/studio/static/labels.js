@@ -8,7 +8,7 @@ const N_SHAPES = 8;
 // 1 to 9, then the letters that no command uses (L label as, N none, R re-sort, U undo).
 const CLASS_KEYS = "123456789abcdefghijkmopqstvwxyz";
 
-export const keyOf = (group) => CLASS_KEYS[group.index] || "";
+export const keyOf = (group) => CLASS_KEYS[group.index]?.toUpperCase() ?? "";
 export const classOfKey = (key) => [...state.classes.values()][CLASS_KEYS.indexOf(key)];
 
 /** Neighbours in the list differ in colour and in shape; a pair repeats after 56 classes. */

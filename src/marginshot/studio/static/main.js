@@ -52,7 +52,7 @@ function start() {
   $("export").onclick = takeAway;
   $("help").onclick = help;
   for (const button of $("parts").children) button.onclick = () => turnTo(button.dataset.part);
-  on("view", () => turnTo("items"));
+  on("turn", () => turnTo("items"));
   turnTo("items");
   $("grid").focus();
   refresh();

@@ -97,6 +97,11 @@ function draw() {
   drawOver();
 }
 
+function trace(context, polygon) {
+  context.beginPath();
+  polygon.forEach(([x, y]) => context.lineTo(x, y));
+}
+
 /** Names at the middle of their classes, where they do not cover each other, and the lasso or the keyboard's frame. */
 function drawOver(lasso = frame && corners(frame)) {
   const context = over.getContext("2d");
@@ -105,8 +110,7 @@ function drawOver(lasso = frame && corners(frame)) {
   const style = getComputedStyle(document.documentElement);
   context.strokeStyle = context.fillStyle = style.getPropertyValue("--text");
   if (lasso) {
-    context.beginPath();
-    lasso.forEach(([x, y]) => context.lineTo(x, y));
+    trace(context, lasso);
     context.closePath();
     context.lineWidth = 1.5;
     context.globalAlpha = 0.08;
@@ -179,8 +183,7 @@ function requestDraw() {
 function inside(polygon) {
   const { clientWidth: width, clientHeight: height } = canvas;
   const context = new OffscreenCanvas(width, height).getContext("2d");
-  context.beginPath();
-  polygon.forEach(([x, y]) => context.lineTo(x, y));
+  trace(context, polygon);
   context.fill();
   const { data } = context.getImageData(0, 0, width, height);
   const rows = [];
@@ -251,8 +254,10 @@ function finish(lasso, event) {
     const row = nearest(lasso[0]);
     if (row >= 0 && !adds) moveTo(row);
     else select(row >= 0 ? [...base, row] : base);
-  } else select([...base, ...inside(lasso)]);
-  if (lasso.length > 3) say(`${items(state.selection.size)} selected.`);
+  } else {
+    select([...base, ...inside(lasso)]);
+    say(`${items(state.selection.size)} selected.`);
+  }
   requestDraw();
 }
 

@@ -34,11 +34,24 @@ export function joined(parts) {
 
 const UNREAD = -1;
 
+/** Answers may arrive before the project: a class not heard of yet labels nothing. */
+function labelOf(row) {
+  const label = state.label[row];
+  return label === NONE || state.classes.has(label) ? label : UNANSWERED;
+}
+
+/** How many of the items that can be read have an answer: 0 none, 1 some, 2 all. */
+export function answered() {
+  const open = rowsWhere((row) => !(state.flags[row] & (GIVEN | UNREADABLE)));
+  const has = (row) => labelOf(row) !== UNANSWERED;
+  return open.some(has) ? 1 + open.every(has) : 0;
+}
+
 /** All rows in groups: not labelled, each class, none of these, unreadable; within a class the doubtful first. */
 export function grouped(rows) {
   const groups = new Map();
   for (const row of byDoubt(rows)) {
-    const key = state.flags[row] & UNREADABLE ? UNREAD : state.label[row];
+    const key = state.flags[row] & UNREADABLE ? UNREAD : labelOf(row);
     if (!groups.has(key)) groups.set(key, []);
     groups.get(key).push(row);
   }

@@ -1,6 +1,6 @@
 /* Progress: the head line, encoding with time left, expected accuracy and its curve, the audit, problems. */
 
-import { $, count, duration, el, items, name, percent, sentence, svg } from "./dom.js";
+import { $, count, duration, el, items, labels, name, percent, sentence, svg } from "./dom.js";
 import { on, state } from "./store.js";
 
 /** "91 % (88–94)" */
@@ -21,15 +21,14 @@ function curve(solved) {
     svg("text", { x: LEFT - 4, y: y(p) + 3, "text-anchor": "end" }, percent(p)),
   ];
   const [n, p] = points[0];
-  const title = `Expected accuracy from ${percent(p)} at ${n} labels to ${percent(points.at(-1)[1])} at ${last} labels`;
-  const given = `${count(last)} ${last === 1 ? "label" : "labels"} given`;
+  const title = `Expected accuracy from ${percent(p)} at ${labels(n)} to ${percent(points.at(-1)[1])} at ${labels(last)}`;
   return svg(
     "svg",
     { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": title, class: "curve" },
     ...level(1), ...level((1 + bottom) / 2), ...level(bottom),
     svg("path", { class: "rise", d: line }),
     svg("circle", { class: "dot", cx: x(last), cy: y(points.at(-1)[1]), r: 3 }),
-    svg("text", { x: WIDTH - 6, y: HEIGHT - 3, "text-anchor": "end" }, given),
+    svg("text", { x: WIDTH - 6, y: HEIGHT - 3, "text-anchor": "end" }, `${labels(last)} given`),
   );
 }
 
@@ -50,10 +49,9 @@ function drawHead() {
   $("project").replaceChildren(name(project.name));
   $("numbers").textContent = `${items(project.n_items)} · ${count(project.n_labelled)} labelled`;
   $("expected").textContent = project.expected ? `Expected accuracy ${estimate(project.expected)}` : "";
-  $("expected").title = "Share of all items whose label is expected to be right; those labelled by hand count as right.";
   for (const [id, words] of [["undo", project.can_undo], ["redo", project.can_redo]]) {
     $(id).disabled = !words;
-    $(id).title = words ? `${id === "undo" ? "Undo" : "Redo"}: ${words}` : "";
+    $(id).title = words ? `${$(id).textContent}: ${words}` : "";
   }
 }
 

@@ -14,7 +14,7 @@ export function range(from, to) {
   return order.subarray(a, b + 1);
 }
 
-function toggle(row) {
+export function toggle(row) {
   const rows = new Set(state.selection);
   if (!rows.delete(row)) rows.add(row);
   select(rows, row);
@@ -76,8 +76,10 @@ export function init(root) {
     if (drag.framing) stretch();
   });
   root.addEventListener("pointerup", (event) => {
-    if (drag && !drag.framing && drag.row >= 0) click(drag.row, event);
-    if (drag && !drag.framing && drag.row < 0) select([]);
+    if (drag && !drag.framing) {
+      if (drag.row < 0) select([]);
+      else click(drag.row, event);
+    }
     end();
   });
   root.addEventListener("pointercancel", end);

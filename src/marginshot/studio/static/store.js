@@ -31,7 +31,7 @@ export const state = {
 
 const listeners = new Map();
 
-/** Topics: project, answers, items, view, selection, status. */
+/** Topics: project, answers, items, view, turn, selection, status. */
 export function on(topics, listener) {
   for (const topic of topics.split(" ")) {
     if (!listeners.has(topic)) listeners.set(topic, []);

@@ -10,8 +10,6 @@ import { resort, show, TABS, titleOf } from "./views.js";
 
 const AUDIT_SIZE = 30;
 const EMPTY = {
-  classes: "There are no items yet.",
-  doubt: "There are no items yet.",
   next: "There is nothing to label next yet. First give examples of two classes.",
   worklist: "There is nothing on the list.",
   audit: "No audit is running. An audit draws random items; your labels for them give an unbiased estimate of the accuracy.",
@@ -41,7 +39,7 @@ function worklistWords({ order, target, reached, expected }) {
   if (state.newest > state.version) return ["All are checked. Answers follow …", false];
   if (now >= target - 1e-9) return [`Done: ${today}.`, false];
   const why = done ? "Your corrections lowered the probabilities of other items" : "No more items can be checked";
-  return [`${done ? `All ${count(done)} are checked, but o` : "O"}nly ${today}. ${why}.`, done > 0];
+  return [`${done ? `${items(done)} checked, but o` : "O"}nly ${today}. ${why}.`, done > 0];
 }
 
 function worklistControls(view) {
@@ -61,9 +59,11 @@ function auditControls() {
   return [el("span", {}, words.join(" ")), running ? null : button(`Draw ${AUDIT_SIZE} random items`, draw, "main")];
 }
 
+const back = () => [button("← All classes", () => show("classes"))];
+
 function classControls({ param }) {
   const group = state.classes.get(param);
-  return [button("← All classes", () => show("classes")), group ? button("Change …", () => editClass(group)) : null];
+  return [...back(), group ? button("Change …", () => editClass(group)) : null];
 }
 
 const note = (words) => el("span", { class: "muted" }, words);
@@ -77,8 +77,8 @@ const CONTROLS = {
   audit: auditControls,
   class: classControls,
   none: () => [el("span", {}, "Groups that may be new classes come first."), button("Look again", resort)],
-  search: () => [button("← All classes", () => show("classes"))],
-  selected: () => [button("← All classes", () => show("classes"))],
+  search: back,
+  selected: back,
   map: () => [note(`Draw around points to select them${innerWidth > 720 ? ", or move a frame with the arrow keys. The wheel zooms" : "; two fingers zoom"}.`)],
 };
 
@@ -104,7 +104,7 @@ function drawControls() {
   refill($("controls"), [...startHint(), ...controls.filter(Boolean)]);
   const isMap = state.view.id === "map";
   $("empty").hidden = isMap || state.view.order.length > 0;
-  $("empty").textContent = state.n ? EMPTY[state.view.id] : "";
+  $("empty").textContent = state.n ? EMPTY[state.view.id] ?? "There are no items yet." : "";
 }
 
 /** Arrow keys walk along the tabs, as in every tab list. */
@@ -143,8 +143,10 @@ export function init() {
       show("classes").then(() => $("grid").focus());
     }
   });
-  on("view", () => refill($("tabs"), TABS.map(tab)));
-  on("view", drawControls);
+  on("view", () => {
+    refill($("tabs"), TABS.map(tab));
+    drawControls();
+  });
   on("project answers", settled(() => {
     if (!$("controls").querySelector("input:focus")) drawControls(); // else a number is being typed
   }, 30));

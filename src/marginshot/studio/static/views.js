@@ -1,9 +1,9 @@
-/* Which items the middle shows, in which order. A view is a snapshot: it changes only when somebody asks. */
+/* Which items the middle shows, in which order. A view is a snapshot: once touched, it changes only when asked. */
 
 import { get } from "./api.js";
 import { settled } from "./dom.js";
 import * as grid from "./grid.js";
-import { doubtful, everything, grouped, joined, moved, noneOfThese, oneClass, placesOf } from "./order.js";
+import { answered, doubtful, everything, grouped, joined, moved, noneOfThese, oneClass, placesOf } from "./order.js";
 import { on, say, state, tell } from "./store.js";
 
 const list = (title, rows) => joined([{ title, rows: Int32Array.from(rows) }]);
@@ -54,28 +54,31 @@ function forgetHidden() {
 }
 
 const SLOW = 300; // milliseconds after which a view that the server still computes is announced
-let asked = 0;
+let asked = 0, ended = 0;
 
-export async function show(id, param) {
+/** Show a view; on a phone the page turns to it, unless it is only sorted anew. */
+export async function show(id, param, turn = true) {
   const mine = ++asked;
   const waiting = setTimeout(() => say(`${titleOf(id)}: waiting for the answers …`), SLOW);
   try {
     const built = await VIEWS[id].build(param);
     if (mine !== asked) return; // another view was asked for meanwhile
     if (state.status.words.startsWith(`${titleOf(id)}: `)) say("");
-    state.view = { id, param, ...built, place: placesOf(built.order, state.n), moved: 0 };
+    state.view = { id, param, ...built, place: placesOf(built.order, state.n), answered: answered(), moved: 0 };
     if (state.view.place[state.cursor] === undefined || state.view.place[state.cursor] < 0) state.anchor = -1;
     if (id !== "map") forgetHidden();
     tell("view");
+    if (turn) tell("turn");
   } catch (error) {
     say(error.message, { error: true });
   } finally {
     clearTimeout(waiting);
+    if (mine === asked) ended = mine;
   }
 }
 
 /** Build the present view anew. */
-export const resort = () => show(state.view.id, state.view.param);
+export const resort = () => show(state.view.id, state.view.param, false);
 
 const countMoved = settled(() => {
   const { view } = state;
@@ -85,7 +88,13 @@ const countMoved = settled(() => {
   tell("status");
 }, 120);
 
-on("answers", () => {
-  if (VIEWS[state.view.id].live && !state.view.order.length && state.n) resort();
+/** Nobody has looked at an item or scrolled: nobody loses their place. */
+const untouched = () => state.cursor < 0 && !grid.isScrolled();
+
+/** The first answers sort an untouched view, and once more when all items have answers. */
+on("answers project", () => {
+  const { id, order, answered: before } = state.view;
+  if (!VIEWS[id].live || !state.n || asked !== ended) return;
+  if (!order.length || (untouched() && answered() > before)) resort();
   else countMoved();
 });
