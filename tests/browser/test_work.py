@@ -368,6 +368,17 @@ def test_a_class_of_examples_alone_is_not_said_to_be_right(studio, page, tmp_pat
         expect(facts.first).to_have_text(re.compile("^39 given · share .+ · no other item$"))
 
 
+def test_nothing_sticks_out_between_phone_and_desk(studio, page, tmp_path):
+    with studio(embeddings(tmp_path / f"{'a long name ' * 8}.npz", 40)) as running:
+        tab = page(running.address, viewport={"width": 740, "height": 800})
+        begin(tab, 2)
+        expect(tab.locator("#expected")).to_contain_text("Expected accuracy")
+        outside = """(part) => [...part.querySelectorAll("button")]
+            .filter((button) => button.getBoundingClientRect().right > part.getBoundingClientRect().right)
+            .map((button) => button.id)"""
+        assert [tab.locator(part).evaluate(outside) for part in ("#top", "#bar")] == [[], []]
+
+
 def test_marks_cover_no_text(studio, page, tmp_path):
     with studio(embeddings(tmp_path / "points.npz", 40)) as running:
         tab = page(running.address)
