@@ -179,6 +179,19 @@ def open_table(path: Path, body: list[str], label: list[str], **options) -> Sess
     return Session.open(path, text="body", **options)
 
 
+def test_none_of_the_classes_in_a_table_is_an_answer_and_no_class(tmp_path):
+    """The command `label` writes and reads these words; a session of its table hears the same."""
+    table = tmp_path / "birds.csv"
+    columns = {"text": ["a gull", "a tern", "a chair", "a swan"], "label": ["gull", "tern", "None of the classes", ""]}
+    write_table(columns, table)
+    with Session.open(table, text="text", label="label") as session:
+        assert [known.name for known in session.state.classes] == ["gull", "tern"]
+        assert session.state.given.tolist() == [0, 1, -2, -1]
+        session.clear([2])
+    with Session.open(table, text="text", label="label") as session:
+        assert session.state.given.tolist() == [0, 1, -1, -1]
+
+
 def test_a_source_that_spells_a_class_otherwise_means_that_class(tmp_path):
     bodies = ["white bird", "grey bird", "small fish", "large fish"]
     with open_table(tmp_path / "t.csv", bodies, ["", "", "cod", ""]) as session:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot.labelling.classes import Classes
-from marginshot.labelling.collection import NONE, UNKNOWN, Collection, Kind, as_read, describe_labels
+from marginshot.labelling.collection import NONE, UNKNOWN, Collection, Kind, as_read, describe_labels, means_none
 from marginshot.labelling.contents import Changes, Files, words
 from marginshot.labelling.errors import RefusedError
 from marginshot.labelling.session import acts
@@ -178,7 +178,8 @@ class Journal:
         folders : bool
             Whether the labels are the names of folders.
         """
-        found = {key: name for key, name in zip(self._keys.keys, labels, strict=False) if name}
+        labelled = {key: name for key, name in zip(self._keys.keys, labels, strict=False) if name}
+        found = {key: name for key, name in labelled.items() if not means_none(name)}
         with self._lock:
             # Pictures are read before the log is locked, and again only where somebody wrote meanwhile.
             version, changes = self._state.version, self._changes()
@@ -193,6 +194,8 @@ class Journal:
                 news = find_news(self._state, events, found, self._keys.slots_of(list(found)))
                 if news.labels:
                     self._say(acts.label(news.labels, "examples"))
+                if none := self._never_said([key for key in labelled if key not in found]):
+                    self._say(acts.about_items("none", none))
                 read = {as_read(known.name) for known in self._state.classes}
                 new = {name: texts for name, texts in classes.items() if as_read(name) not in read}
                 if new:
@@ -200,6 +203,11 @@ class Journal:
         self._note("taken", [key for keys in news.labels.values() for key in keys if not is_new])
         self._note("overruled", news.overruled)
         self.notes += words("missing", self.missing)
+
+    def _never_said(self, keys: Sequence[str]) -> list[str]:
+        """Those of the items, by key, that no event is about."""
+        said = {slot for _, change in self._events for slot in change.slots.tolist()}
+        return [key for key, slot in zip(keys, self._keys.slots_of(keys).tolist(), strict=True) if slot not in said]
 
     def _changes(self) -> Changes:
         """Which pictures that the log has heard of were renamed or replaced since they were last seen."""
