@@ -401,6 +401,9 @@ def test_undo_says_that_examples_of_the_source_are_taken_back(studio, page, own_
     folder, truth = own_digits
     take_examples(folder, truth)
     with studio(folder, "--encoder", "pixels") as running:
-        tab = page(running.address)
+        tab = page(running.address, viewport=PHONE)
         tab.press("u")
         tab.says("Undone: take 12 items of the source as examples:")
+        said = tab.locator("#status span").first
+        assert said.evaluate("(words) => words.scrollWidth <= words.clientWidth")  # on a phone it is said in full
+        assert tab.locator("#project .name").evaluate("(name) => name.scrollWidth <= name.clientWidth")

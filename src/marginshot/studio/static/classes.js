@@ -28,7 +28,7 @@ function row(group) {
   const words = { "aria-label": `Label the selection ${group.name}`, title: `Label the selection${key && `, key ${key}`}` };
   const press = { class: "key", onclick: () => labelAs(group.id), ...words };
   const label = el("button", press, mark(group.id), el("kbd", {}, key));
-  const about = { "aria-current": shown ? "true" : null, "data-key": `show ${group.id}`, title: group.name };
+  const about = { "aria-current": shown ? "true" : null, "data-key": `show ${group.id}` };
   const look = el(
     "button",
     { class: "look", onclick: () => show("class", group.id), ...about },
