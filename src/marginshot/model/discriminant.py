@@ -148,8 +148,8 @@ def weight_of_class_means(n_support: int, n_classes: int) -> float:
 
     Examples
     --------
-    >>> weight_of_class_means(77, 77), weight_of_class_means(12, 10), weight_of_class_means(30, 10)
-    (0.0, 0.2, 1.0)
+    >>> weight_of_class_means(77, 77), weight_of_class_means(15, 10), weight_of_class_means(30, 10)
+    (0.0, 0.5, 1.0)
     """
     return min(n_support / n_classes - 1.0, 1.0) if n_classes else 0.0
 
