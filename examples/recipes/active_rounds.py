@@ -27,9 +27,8 @@ for _ in range(8):
     print(f"{labelled[-1]:2} labels: {right[-1]:.1%} right, {expected[-1].value:.1%} expected")
 
 # %%
-# The estimate rests on the probabilities of the answers and on those checked so far. In the first round some digits
-# have no label yet, and the estimate is too high: it cannot know of a class that nobody has named. Later it is
-# cautious.
+# The estimate rests on the probabilities of the answers and on those checked so far. It is cautious, most of all in the
+# first round. A class that nobody has named yet it cannot know of.
 
 figure, ax = plt.subplots(figsize=(7, 3), layout="constrained")
 low, high = [100 * one.low for one in expected], [100 * one.high for one in expected]
@@ -40,8 +39,8 @@ ax.legend(frameon=False)
 plt.show()
 
 # %%
-# The worklist ends where 97 % of all items should be right: the answers most likely wrong come first.
+# The worklist ends where 99 % of all items should be right: the answers most likely wrong come first.
 
-worklist = session.worklist(0.97)
+worklist = session.worklist(0.99)
 session.label({int(row): names[row] for row in worklist.rows})
 print(f"{len(worklist.rows)} of {len(images)} checked: {np.mean(np.array(session.answers.labels) == names):.1%} right")
