@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from marginshot._lib.reading import DamagedFileError
-from marginshot.labelling.collection import FOREIGN, Collection, means_none
+from marginshot.labelling.collection import Collection
 from marginshot.labelling.contents import Content, Files, words
 from marginshot.labelling.errors import RefusedError
 from marginshot.labelling.folders import Example, find_picture, find_pictures
@@ -187,7 +187,7 @@ def remembered_options(out: Path, source: Path) -> dict[str, Any]:
 def _record_of(table: Path, source: Path) -> Record | None:
     """What the last run left beside ``table``, if it labelled this ``source``."""
     record = load_record(record_path(table))
-    return record if record is not None and record.source == str(source.resolve()) else None
+    return record if record is not None and record.is_of(source) else None
 
 
 def _take_here(said: Said, record: Record, outputs: Outputs, source: Source, classes: Names[str]) -> None:
@@ -221,8 +221,7 @@ def _filled(table: Table, record: Record, source: Source, classes: Names[str]) -
     items = [str(name) for name in table.columns[names]]
     if not all(name in known for name in items):
         return None
-    read = given_labels(table.columns["label"], classes)
-    labels = [FOREIGN if means_none(label) else label for label in read]
+    labels = given_labels(table.columns["label"], classes)
     return {known[name]: label for name, label in zip(items, labels, strict=True) if label}
 
 

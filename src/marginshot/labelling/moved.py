@@ -40,7 +40,7 @@ def moved_rows(table: Path, request: Request, listed: Collection[str] = ()) -> M
     """What a new ``table`` keeps of the last one of the same source, besides the items ``listed`` anew."""
     record = load_record(record_path(table))
     found: dict[str, tuple[Any, ...]] = {}
-    if record is not None and request.source is not None and record.source == str(request.source.path.resolve()):
+    if record is not None and request.source is not None and record.is_of(request.source.path):
         written, digests = record.written[0], record.digests
         for row, key in enumerate(written.keys):
             place = _place(written, row, table.parent)
@@ -54,7 +54,7 @@ def moved_rows(table: Path, request: Request, listed: Collection[str] = ()) -> M
 def check_moved(table: Path, request: Request) -> None:
     """Raise OutputExistsError where ``table`` lists pictures that were moved from another source."""
     record = load_record(record_path(table))
-    if record is None or request.source is None or record.source == str(request.source.path.resolve()):
+    if record is None or request.source is None or record.is_of(request.source.path):
         return
     written = record.written[0]
     n_moved = sum(_place(written, row, table.parent) is not None for row in range(len(written.keys)))

@@ -16,7 +16,7 @@ from typing import Any
 
 from marginshot._lib.files import atomic_path
 from marginshot._lib.reading import read_json, reading
-from marginshot.labelling.collection import FOREIGN, means_none
+from marginshot.labelling.collection import FOREIGN
 from marginshot.labelling.labelling import GIVEN
 from marginshot.labelling.requests import Request
 from marginshot.labelling.sources import REVIEW_COLUMNS
@@ -148,6 +148,10 @@ class Record:
             if own
         }
 
+    def is_of(self, source: Path) -> bool:
+        """Whether the run labelled this ``source``."""
+        return self.source == str(source.resolve())
+
     def save(self, path: Path) -> None:
         """Write the record to ``path``."""
         with atomic_path(path, private=True) as temporary:
@@ -170,8 +174,7 @@ class Record:
         if not {self.column, *self.named_by} <= set(columns):
             return None
         keys = row_keys(columns, self.named_by)
-        read = read_labels(columns[self.column], self.classes | set(classes))
-        labels = [FOREIGN if means_none(label) else label for label in read]
+        labels = read_labels(columns[self.column], self.classes | set(classes))
         found = [_compare(written, columns, labels, keys) for written in self.written]
         if in_place and not any(found):
             found = [_compare(self.written[0], columns, labels, keys, edited=True)]

@@ -23,7 +23,7 @@ from marginshot._lib.reading import reading
 from marginshot._lib.warn import warn_user
 from marginshot.data.features import PARQUET_SUFFIXES, check_names_differ
 from marginshot.data.labels import is_missing
-from marginshot.labelling.collection import MEAN_MISSING, MEAN_UNKNOWN, Collection, Kind
+from marginshot.labelling.collection import FOREIGN, MEAN_MISSING, MEAN_UNKNOWN, Collection, Kind, means_none
 
 CSV_SUFFIXES = (".csv", ".tsv")
 TABLE_SUFFIXES = (*CSV_SUFFIXES, *PARQUET_SUFFIXES)
@@ -211,11 +211,12 @@ def warn_of_missing(values: Sequence[Any], classes: Names[str] = ()) -> None:
 def read_labels(values: Sequence[Any], classes: Names[str] = ()) -> tuple[str, ...]:
     """Labels as text, stripped; empty for None, NaN, "", -1, and what other programs write for a missing value.
 
-    Of these words, those in ``classes`` are labels.
+    Of these words, those in ``classes`` are labels. The words for none of the classes, in any case, become `FOREIGN`.
     """
     _check_single(values, "label")
     missing = MEAN_UNKNOWN | (MEAN_MISSING - set(classes))
-    return tuple("" if (text := _cell(value)) in missing else text for value in values)
+    labels = ("" if (text := _cell(value)) in missing else text for value in values)
+    return tuple(FOREIGN if means_none(label) else label for label in labels)
 
 
 def _check_single(values: Sequence[Any], what: str) -> None:

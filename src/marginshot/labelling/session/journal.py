@@ -15,7 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot.labelling.classes import Classes
-from marginshot.labelling.collection import NONE, UNKNOWN, Collection, Kind, as_read, describe_labels, means_none
+from marginshot.labelling.collection import (
+    FOREIGN,
+    NONE,
+    UNKNOWN,
+    Collection,
+    Kind,
+    as_read,
+    describe_labels,
+    means_none,
+)
 from marginshot.labelling.contents import Changes, Files, words
 from marginshot.labelling.errors import RefusedError
 from marginshot.labelling.session import acts
@@ -65,7 +74,7 @@ class Journal:
         self.refresh()
 
     def __repr__(self) -> str:
-        names = {known.id: known.name for known in self.state.classes} | {NONE: "none of the classes"}
+        names = {known.id: known.name for known in self.state.classes} | {NONE: FOREIGN}
         said = describe_labels(names[code] for code in self.state.given.tolist() if code != UNKNOWN)
         return f"{type(self).__name__}({self.n_items:,} {self.kind}s; said: {said})"
 

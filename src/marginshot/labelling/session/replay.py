@@ -38,10 +38,8 @@ def apply(state: State, event: Event, slots_of: Callable[[Sequence[str]], Slots]
     slots_of : callable
         Slots (n,) of n keys.
     """
-    if event.kind == "undo":
-        return _undo(state, event)
-    if event.kind == "redo":
-        return _redo(state, event)
+    if event.kind in ("undo", "redo"):
+        return _undo_or_redo(state, event)
     draft = _Draft(state, slots_of)
     if event.kind == "renamed":
         return _renamed(state, event, draft)
@@ -52,22 +50,16 @@ def apply(state: State, event: Event, slots_of: Callable[[Sequence[str]], Slots]
     return replace(after, version=event.version, done=(*state.done, change), undone=()), change
 
 
-def _undo(state: State, event: Event) -> tuple[State, Change]:
-    if not state.done:
-        raise ValueError("There is nothing to undo.")
-    change = state.done[-1]
-    after = _with(state, change, 0)
-    told = replace(change, words=f"undo: {change.words}")
-    return replace(after, version=event.version, done=state.done[:-1], undone=(*state.undone, change)), told
-
-
-def _redo(state: State, event: Event) -> tuple[State, Change]:
-    if not state.undone:
-        raise ValueError("There is nothing to redo.")
-    change = state.undone[-1]
-    after = _with(state, change, 1)
-    told = replace(change, words=f"redo: {change.words}")
-    return replace(after, version=event.version, done=(*state.done, change), undone=state.undone[:-1]), told
+def _undo_or_redo(state: State, event: Event) -> tuple[State, Change]:
+    """Take the last change from one pile to the other, and its other side into the state."""
+    back = event.kind == "undo"
+    pile = state.done if back else state.undone
+    if not pile:
+        raise ValueError(f"There is nothing to {event.kind}.")
+    change, rest = pile[-1], pile[:-1]
+    done, undone = (rest, (*state.undone, change)) if back else ((*state.done, change), rest)
+    after = replace(_with(state, change, 0 if back else 1), version=event.version, done=done, undone=undone)
+    return after, replace(change, words=f"{event.kind}: {change.words}")
 
 
 def _renamed(state: State, event: Event, draft: _Draft) -> tuple[State, Change]:
