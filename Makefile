@@ -3,13 +3,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 LOWEST := .venv-lowest
-EXTRAS := dev,vision-test,text
+EXTRAS := pictures,texts,sounds,heif,studio,evaluate,figures,parquet,tune,large,scale,vision,text
+# What tests of the core use.
+CORE := studio,evaluate,figures,parquet,tune,large,scale
 comma := ,
 
-.PHONY: demo test lint docs coverage lowest bench crash fuzz lock audit clean
+.PHONY: axe demo test lint docs coverage lowest bench crash fuzz lock audit clean
 
 # Five methods on the same 10,000 tasks, then a thousand pictures labelled from five examples a class.
-demo: $(VENV)/.core
+demo: $(VENV)/.demo
 	$(BIN)/python examples/digits_folder.py demo
 	$(BIN)/marginshot evaluate digits --shot 1 --shot 5 --tasks 5000 \
 		--methods fs-tmmc-auto,fs-tmmc,fs-mmc,laplacianshot,simpleshot --json demo/result.json --report demo/report.html
@@ -18,6 +20,10 @@ demo: $(VENV)/.core
 
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# The rules of accessibility that the browser tests run; without npm these tests skip.
+axe: | $(BIN)/uv
+	npm install --silent --no-audit --no-fund --prefix $(VENV)/axe axe-core@4
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -34,10 +40,11 @@ docs: $(VENV)/.docs
 coverage: $(VENV)/.dev
 	$(BIN)/python -m pytest --cov --cov-report=term --cov-report=html --cov-report=xml
 
-# The core on the lowest versions that pyproject.toml allows. Left out: the run of all methods, because LinearSVC of
+# The core on the lowest versions that pyproject.toml allows. Old packages meet deprecations in new ones that they build
+# on (matplotlib in pyparsing), which are no fault of ours. Left out: the run of all methods, because LinearSVC of
 # scikit-learn 1.6 to 1.8 warns there that it did not converge (after FS-TMMC in one process, not alone; cause unknown).
 lowest: $(LOWEST)/.installed
-	$(LOWEST)/bin/python -m pytest tests --ignore=tests/vision --ignore=tests/labelling \
+	$(LOWEST)/bin/python -m pytest tests -W ignore::DeprecationWarning --ignore=tests/vision --ignore=tests/labelling \
 		--deselect tests/cli/test_evaluate.py::test_every_method_runs
 
 bench: $(VENV)/.bench
@@ -56,7 +63,7 @@ fuzz: $(VENV)/.dev
 lock: | $(BIN)/uv
 	$(BIN)/uv pip compile --quiet --universal --upgrade --python-version 3.11 --generate-hashes --no-annotate \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' \
-		$(foreach extra,$(subst $(comma), ,$(EXTRAS)),--extra $(extra)) --output-file requirements-dev.lock pyproject.toml
+		$(foreach extra,$(subst $(comma), ,$(EXTRAS)),--extra $(extra)) --group dev --group reference --output-file requirements-dev.lock pyproject.toml
 
 audit: | $(BIN)/uv
 	$(BIN)/uv tool run pip-audit --strict --disable-pip --requirement requirements-dev.lock
@@ -68,25 +75,25 @@ $(BIN)/uv:
 # One stamp per set of packages, so that each is installed once and again when what it is made from changes.
 METADATA := pyproject.toml src/marginshot/__init__.py
 
-$(VENV)/.core: $(METADATA) | $(BIN)/uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable .
+$(VENV)/.demo: $(METADATA) | $(BIN)/uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[evaluate,figures,pictures]'
 	touch $@
 
 $(VENV)/.dev: $(METADATA) | $(BIN)/uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[$(EXTRAS)]'
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[$(EXTRAS)]' --group dev --group reference
 	touch $@
 
 $(VENV)/.docs: $(METADATA) | $(BIN)/uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[docs]'
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[evaluate,figures,parquet,scale,vision,text]' --group docs
 	touch $@
 
 $(VENV)/.bench: $(METADATA) | $(BIN)/uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[$(EXTRAS),bench]'
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[$(EXTRAS)]' --group dev --group bench
 	touch $@
 
 $(LOWEST)/.installed: $(METADATA) | $(BIN)/uv
 	$(BIN)/uv venv --quiet --clear --python $(PYTHON) $(LOWEST)
-	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable '.[dev]'
+	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable '.[$(CORE)]' --group dev
 	touch $@
 
 clean:
