@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from marginshot.batch.solve import TaskAnswers, solve_table_tasks, solve_tasks
     from marginshot.classifier.estimator import TransductiveMaxMarginClassifier
     from marginshot.classifier.model_selection import LabelledKFold, make_labelled_scorer
-    from marginshot.classifier.settings import PRESETS
+    from marginshot.classifier.settings import PRESETS, Settings
     from marginshot.model.discriminant import DiscriminantTransform
     from marginshot.model.platt import platt_probabilities
     from marginshot.model.transforms import CentreAndNormalise
@@ -26,6 +26,7 @@ __all__ = [
     "CentreAndNormalise",
     "DiscriminantTransform",
     "LabelledKFold",
+    "Settings",
     "TaskAnswers",
     "TransductiveMaxMarginClassifier",
     "__version__",
@@ -41,6 +42,7 @@ _HOMES = {
     "CentreAndNormalise": "marginshot.model.transforms",
     "DiscriminantTransform": "marginshot.model.discriminant",
     "LabelledKFold": "marginshot.classifier.model_selection",
+    "Settings": "marginshot.classifier.settings",
     "TaskAnswers": "marginshot.batch.solve",
     "TransductiveMaxMarginClassifier": "marginshot.classifier.estimator",
     "make_labelled_scorer": "marginshot.classifier.model_selection",

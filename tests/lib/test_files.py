@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -53,3 +54,20 @@ def test_rights_are_the_users_also_in_threads(tmp_path):
         assert os.umask(0o027) == 0o027
     finally:
         os.umask(before)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux's list of open files")
+def test_on_windows_the_file_is_closed_before_it_is_renamed(tmp_path, monkeypatch):
+    """Issue 29: there, a file that is open cannot be renamed."""
+    monkeypatch.setattr("marginshot._lib.files.sys.platform", "win32")
+    rename = Path.replace
+
+    def replace(self, target):
+        opened = {os.path.realpath(link) for link in Path("/proc/self/fd").iterdir()}
+        assert str(self) not in opened
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with atomic_path(tmp_path / "result.json") as temporary:
+        temporary.write_text("new")
+    assert (tmp_path / "result.json").read_text() == "new"

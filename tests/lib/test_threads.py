@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from marginshot._lib.threads import giving_way, n_threads, one_blas_thread
+from marginshot._lib.threads import count_jobs, giving_way, n_threads, one_blas_thread
 from marginshot.data.rows import ArrayRows
 from marginshot.model.neighbour_search import compare_all
 
@@ -73,3 +73,11 @@ def test_long_work_asks_between_its_blocks_and_can_be_ended(work):
         work(rows)
     work(rows)  # nobody asks any more
     assert len(asked) == 2
+
+
+def test_none_means_the_threads_of_blas_and_one_where_a_worker_has_one():
+    assert count_jobs(None) == n_threads()
+    assert count_jobs(3) == 3
+    with one_blas_thread():
+        assert count_jobs(None) == 1
+        assert count_jobs(2) == 2

@@ -6,11 +6,13 @@ import errno
 import os
 import re
 import secrets
+import shutil
 import stat
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 
 if sys.platform != "win32":
@@ -21,6 +23,8 @@ PRIVATE = 0o600
 
 #: Errors of writing, which the system reports without the name of the file.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+_NOFOLLOW, _BINARY = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_BINARY", 0)
+_CHUNK = 2**20  # bytes
 _TEMPORARY = re.compile(r"\.marginshot-[0-9a-f]{16}\.tmp(\..*)?")
 
 
@@ -60,26 +64,87 @@ def atomic_path(path: str | os.PathLike[str], *, private: bool = False) -> Itera
         yield target
         return
     check_replaceable(target)
+    with _new_beside(target, PRIVATE if private else 0o666) as (held, temporary):
+        if sys.platform == "win32":
+            held.close()  # an open file cannot be renamed there
+        try:
+            yield temporary
+            if target.exists():
+                temporary.chmod(target.stat().st_mode & 0o777)
+            flush(temporary)
+            temporary.replace(target)
+            flush_folder(target.parent)
+        except OSError as error:
+            # A full disk is reported without a name, or with one that nobody knows.
+            ours = error.errno in _NO_ROOM if error.filename is None else error.filename == os.fspath(temporary)
+            if not ours or error.errno is None:
+                raise
+            raise OSError(error.errno, os.strerror(error.errno), os.fspath(target)) from error
+
+
+@contextmanager
+def _new_beside(target: Path, mode: int) -> Iterator[tuple[FileIO, Path]]:
+    """A new, open and locked file and its path in the folder of ``target``, which is gone at the end if not renamed.
+
+    Nobody can know its name before, and what has that name all the same is neither opened nor followed.
+    """
     # The suffix stays, because NumPy and Parquet writers choose by it.
     temporary = target.with_name(f".marginshot-{secrets.token_hex(8)}.tmp{target.suffix}")
-    held = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE if private else 0o666)
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _BINARY, mode)
     try:
-        _lock(held)
-        yield temporary
-        if target.exists():
-            temporary.chmod(target.stat().st_mode & 0o777)
-        flush(temporary)
-        temporary.replace(target)
-        flush_folder(target.parent)
-    except OSError as error:
-        # A full disk is reported without a name, or with one that nobody knows.
-        ours = error.errno in _NO_ROOM if error.filename is None else error.filename == os.fspath(temporary)
-        if not ours or error.errno is None:
-            raise
-        raise OSError(error.errno, os.strerror(error.errno), os.fspath(target)) from error
+        with os.fdopen(descriptor, "r+b", buffering=0) as held:
+            _lock(descriptor)
+            yield held, temporary
     finally:
-        os.close(held)
         temporary.unlink(missing_ok=True)
+
+
+def copy_new(source: Path, target: Path) -> bool:
+    """Whether ``target`` is a new copy of the file ``source``, on the disk and compared; False where it was taken.
+
+    Raises OSError where the copy does not hold what the source does, which is then not to be removed.
+    """
+    with _new_beside(target, PRIVATE) as (held, temporary):
+        with source.open("rb") as original, os.fdopen(os.dup(held.fileno()), "wb") as copy:
+            shutil.copyfileobj(original, copy, _CHUNK)
+        shutil.copystat(source, temporary)
+        os.fsync(held.fileno())
+        if not _place_new(temporary, target):
+            return False
+        if not same_contents(source, target):
+            if os.path.samestat(os.fstat(held.fileno()), target.lstat()):
+                target.unlink()
+            raise OSError(f"{target} did not become a copy of it")
+    flush_folder(target.parent)
+    return True
+
+
+def _place_new(temporary: Path, target: Path) -> bool:
+    """Give a finished file its name, unless that is taken."""
+    try:
+        # Unlike a rename, a second link fails where there is a file already.
+        os.link(temporary, target)
+    except FileExistsError:
+        return False
+    except OSError:
+        # File systems without links, such as FAT.
+        if os.path.lexists(target):
+            return False
+        temporary.rename(target)
+    return True
+
+
+def same_contents(source: Path, target: Path) -> bool:
+    """Whether ``target`` is a regular file, not a link to one, that holds what ``source`` does."""
+    if target.is_symlink() or not target.is_file():
+        return False
+    with source.open("rb") as one, os.fdopen(os.open(target, os.O_RDONLY | _NOFOLLOW | _BINARY), "rb") as other:
+        if os.fstat(one.fileno()).st_size != os.fstat(other.fileno()).st_size:
+            return False
+        while part := one.read(_CHUNK):
+            if part != other.read(_CHUNK):
+                return False
+        return not other.read(1)
 
 
 def check_replaceable(path: Path) -> None:

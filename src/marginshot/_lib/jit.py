@@ -12,8 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numba
-from numba.core.cpu import CPUTargetOptions
+from marginshot._lib.extras import need
+
+need("numba")
+
+import numba  # noqa: E402
+from numba.core.cpu import CPUTargetOptions  # noqa: E402
 
 logger = logging.getLogger("marginshot")
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
+from collections.abc import Collection, Iterable
 from typing import Any
 
-# The start of a formula in a spreadsheet, after any apostrophes that `safe_cell` put before it.
-_FORMULA = re.compile(r"'*[=+\-@\t\r]")
-_MARKED = re.compile(r"'+[=+\-@\t\r]")
+# The start of a formula in a spreadsheet, after any apostrophes that `safe_cell` put before it. East Asian versions
+# take the wide signs for the usual ones.
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+_MARKED = re.compile(r"'+[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+_MOST_LISTED = 20  # names in an error: a table may have a million columns
 
 # Characters that reverse the text after them, so that a name reads as another.
 _DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -53,6 +58,23 @@ def shown(text: str) -> str:
     'a\\x1b[2Jb'
     """
     return "".join(letter.encode("unicode_escape").decode() if _acts(letter) else letter for letter in text)
+
+
+def listed(names: Collection[str]) -> str:
+    """The first of these names with commas between, and how many more there are.
+
+    Examples
+    --------
+    >>> listed(["path", "label"]), listed([f"c{place}" for place in range(1_000_000)])[-25:]
+    ('path, label', 'c18, c19 and 999,980 more')
+    """
+    first = [name for name, _ in zip(names, range(_MOST_LISTED), strict=False)]
+    return ", ".join(first) + (f" and {len(names) - len(first):,} more" if len(names) > len(first) else "")
+
+
+def first_twice(names: Iterable[str]) -> str | None:
+    """The first name that occurs more than once; None where all differ."""
+    return next((name for name, count in Counter(names).items() if count > 1), None)
 
 
 def is_plain(name: str) -> bool:

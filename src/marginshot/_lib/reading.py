@@ -26,6 +26,10 @@ class DamagedFileError(ValueError):
     """A file whose content is not what its name or its first bytes promise."""
 
 
+class UnreadableError(ValueError):
+    """A content, or its bytes, that cannot be read as what it should be."""
+
+
 @contextmanager
 def reading(
     path: str | os.PathLike[str], what: str, advice: str = "", error: type[ValueError] = DamagedFileError

@@ -21,6 +21,7 @@ def check_task_batch(support: ArrayLike, support_labels: ArrayLike, query: Array
 
 def check_table(table: ArrayLike) -> Array:
     """A table (n_rows, D) of finite floats."""
+    refuse_masked(table, "table")
     array = np.asarray(table)
     if array.ndim != 2:
         raise ValueError(f"table must have shape (n_rows, n_features); got {array.shape}.")
@@ -29,6 +30,28 @@ def check_table(table: ArrayLike) -> Array:
     if len(bad):
         raise ValueError(f"table must be finite; row {bad[0]} holds NaN or infinity.")
     return array
+
+
+def check_beliefs(name: str, beliefs: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.float64] | None:
+    """Beliefs about the class of each row: ``shape`` (…, n_classes), rows scaled to sum 1, a row of zeros uniform."""
+    if beliefs is None:
+        return None
+    given = np.asarray(beliefs)
+    if given.shape != shape:
+        raise ValueError(f"{name} must have one belief for each row and class, shape {shape}; got {given.shape}.")
+    array = _check_numbers(name, given).astype(np.float64)
+    if not np.isfinite(array).all() or array.min(initial=0.0) < 0.0:
+        raise ValueError(f"{name} must hold probabilities, finite and at least 0; a row of zeros says nothing.")
+    total = array.sum(axis=-1, keepdims=True)
+    silent = total == 0.0
+    return np.where(silent, 1.0 / shape[-1], array / np.where(silent, 1.0, total))
+
+
+def refuse_masked(values: Any, name: str) -> None:
+    """Raise ValueError for a masked array, whose mask NumPy would drop without a word."""
+    if np.ma.is_masked(values):
+        n_masked = int(np.ma.getmaskarray(values).sum())
+        raise ValueError(f"{name} has {n_masked:,} masked values, which are no numbers. Fill them, or drop their rows.")
 
 
 def check_row_numbers(
