@@ -243,3 +243,129 @@ def test_labels_that_are_no_whole_numbers_are_refused(label):
 def test_names_of_any_kind():
     bank = make_bank(np.eye(2), [0, 1], "two", classes={b"ant": 1, "bee": 2}.keys(), items=np.array([b"a", b"b"]))
     assert (bank.classes, bank.items) == (("ant", "bee"), ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels"), [("features", "labels"), ("data", "labels"), ("embeddings", "targets"), ("arr_0", "arr_1")]
+)
+def test_arrays_under_other_names(tmp_path, rows, labels):
+    np.savez(tmp_path / "some.npz", **{rows: np.eye(3), labels: ["a", "b", "a"]})
+    bank = load_features(tmp_path / "some.npz")
+    assert (bank.classes, bank.y.tolist()) == (("a", "b"), [0, 1, 0])
+    (tmp_path / "some.pkl").write_bytes(pickle.dumps({rows: np.eye(3), labels: ["a", "b", "a"]}))
+    again = load_features(tmp_path / "some.pkl", allow_pickle=True)
+    assert again.content_hash == bank.content_hash
+
+
+def test_rounded_features_come_back_in_their_unit(tmp_path):
+    X = np.array([[0, 255], [3, 40], [7, 0]], dtype=np.uint8)
+    np.savez_compressed(tmp_path / "some.npz", X=X, y=[0, 1, 1], scale=np.float32(0.05))
+    bank = load_features(tmp_path / "some.npz")
+    assert bank.X.dtype == np.float32
+    np.testing.assert_allclose(bank.X, X * 0.05, rtol=1e-6)
+    np.savez(tmp_path / "float.npz", X=np.eye(3), y=[0, 1, 1], scale=0.05)  # means something else, or nothing
+    assert load_features(tmp_path / "float.npz").X.max() == 1.0
+
+
+@pytest.mark.parametrize("scale", [0, -1.0, np.nan, np.inf, [1.0, 2.0], "big"])
+def test_a_scale_is_one_positive_number(tmp_path, scale):
+    np.savez(tmp_path / "some.npz", X=np.eye(3, dtype=np.int8), y=[0, 1, 1], scale=scale)
+    with pytest.raises(ValueError, match=r"some\.npz: scale must be one number above 0; the file holds"):
+        load_features(tmp_path / "some.npz")
+
+
+def test_names_nobody_knows_are_listed(tmp_path):
+    np.savez(tmp_path / "some.npz", vectors=np.eye(2), y=[0, 1])
+    with pytest.raises(ValueError, match=r"array 'X' is missing; the file holds vectors, y\. Other names .* features,"):
+        load_features(tmp_path / "some.npz")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_tensors_are_read_without_torchs_loader(tmp_path, dtype):
+    torch = pytest.importorskip("torch")
+    rows = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)).to(getattr(torch, dtype))
+    y = torch.tensor([2, 2, 0, 0, 1, 1])
+    expected = rows.float().numpy()
+    for content in (
+        {"X": rows, "y": y},
+        {"data": rows, "labels": y},
+        (rows, y),
+        {"X": rows.t().contiguous().t(), "y": y},
+    ):
+        torch.save(content, tmp_path / "some.pt")
+        bank = load_features(tmp_path / "some.pt")
+        np.testing.assert_array_equal(bank.X, expected)
+        assert bank.y.tolist() == y.tolist()
+    torch.save({"cat": rows[:2], "dog": rows[2:]}, tmp_path / "classes.pth")
+    bank = load_features(tmp_path / "classes.pth")
+    assert (bank.classes, bank.y.tolist()) == (("cat", "dog"), [0, 0, 1, 1, 1, 1])
+    np.testing.assert_array_equal(bank.X, expected)
+
+
+def test_a_file_of_torch_runs_no_code(tmp_path):
+    torch = pytest.importorskip("torch")
+    touched = tmp_path / "touched"
+
+    class Sly:
+        def __reduce__(self):
+            return type(touched).touch, (touched,)
+
+    torch.save({"X": Sly(), "y": torch.zeros(2)}, tmp_path / "sly.pt")
+    with pytest.raises(ValueError, match=r"sly\.pt is damaged, or not a file of tensors .*which is no tensor"):
+        load_features(tmp_path / "sly.pt")
+    assert not touched.exists()
+
+
+def test_damaged_files_of_torch_are_named(tmp_path):
+    torch = pytest.importorskip("torch")
+    path = tmp_path / "some.pt"
+    torch.save({"X": torch.eye(3), "y": torch.arange(3)}, path)
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(ValueError, match=r"it is cut off, or in torch's format of before version 1\.6"):
+        load_features(path)
+    torch.save(torch.eye(3), path)
+    with pytest.raises(ValueError, match=r"some\.pt must hold embeddings and labels \(X and y\).*it holds ndarray"):
+        load_features(path)
+    torch.save([1.0, "text"], path)
+    with pytest.raises(ValueError, match=r"some\.pt: features must have shape"):
+        load_features(path)
+
+
+def test_names_and_prior_are_read_and_kept(tmp_path):
+    X, y = np.arange(12.0).reshape(6, 2), np.array([0, 0, 0, 1, 1, 1])
+    names, prior = np.ones((2, 2)), np.full((6, 2), 0.5)
+    np.savez(tmp_path / "one.npz", X=X, y=y, text_features=names, prior=prior)
+    bank = load_features(tmp_path / "one.npz")
+    assert_array_equal(bank.names, names)
+    assert_array_equal(bank.prior, prior)
+    bank.save(tmp_path / "two.npz")
+    again = load_features(tmp_path / "two.npz")
+    assert_array_equal(again.names, names)
+    assert_array_equal(again.prior, prior)
+    plain = make_bank(X, y, "plain")
+    assert again.content_hash == bank.content_hash
+    assert len({bank.content_hash, plain.content_hash, make_bank(X, y, "named", names=names).content_hash}) == 3
+    with pytest.raises(ValueError, match=r"A \.parquet file has no room for embedded class names or a prior"):
+        bank.save(tmp_path / "three.parquet")
+
+
+def test_names_and_priors_of_another_kind_are_left_alone():
+    bank = make_bank(
+        np.ones((4, 2)), [0, 0, 1, 1], "of others", names=np.array([["a", "b"]]), prior=np.array([0.5, 0.5])
+    )
+    assert bank.names is None
+    assert bank.prior is None
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"names": np.ones((3, 2))}, r"numbers of shape \(classes, features\), \(2, 2\) here; got float64 of shape"),
+        ({"names": np.full((2, 2), np.nan)}, "embedded class names hold NaN or infinity"),
+        ({"prior": np.ones((2, 6))}, r"a prior has a number for every row and class, shape \(6, 2\); got float64 of"),
+        ({"prior": -np.ones((6, 2))}, "a prior holds probabilities, finite and at least 0"),
+    ],
+)
+def test_names_and_priors_that_do_not_fit_are_named(given, message):
+    with pytest.raises(ValueError, match=message):
+        make_bank(np.ones((6, 2)), np.array([0, 0, 0, 1, 1, 1]), "strange", **given)

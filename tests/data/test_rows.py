@@ -10,10 +10,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
-from marginshot import TransductiveMaxMarginClassifier
 from marginshot.data import rows
 from marginshot.data.rows import ArrayRows, ParquetRows
 from mixtures import mixture
+from tasks_for_tests import of_paper
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def write_embeddings(path, X, **columns):
 
 
 def fit(X, y, **parameters):
-    return TransductiveMaxMarginClassifier(**parameters).fit(X, y)
+    return of_paper(**parameters).fit(X, y)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
@@ -74,7 +74,7 @@ def test_parquet_is_never_in_memory_as_a_whole(tmp_path, monkeypatch):
     X, y, _, _ = mixture(60_000, n_features=128)
     source = ParquetRows(write_embeddings(tmp_path / "X.parquet", X))
     monkeypatch.setattr(rows, "BLOCK_BYTES", 2**19)
-    clf = TransductiveMaxMarginClassifier(lambda2=(0, 1), tol=0.05)
+    clf = of_paper(lambda2=(0, 1), tol=0.05)
     clf.fit(X[:2000], y[:2000])
     tracemalloc.start()
     pool_before = pa.total_allocated_bytes()
@@ -111,7 +111,7 @@ def test_a_bad_value_in_block_731_is_named_before_optimisation_starts(kind, valu
     elif kind == "parquet":
         X = ParquetRows(write_embeddings(tmp_path / "X.parquet", X))
     iterations = []
-    clf = TransductiveMaxMarginClassifier(callback=iterations.append)
+    clf = of_paper(callback=iterations.append)
     with pytest.raises(ValueError, match=f"X must be finite; row {row}, feature 7 is {value}"):
         clf.fit(X, y)
     assert not iterations

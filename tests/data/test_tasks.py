@@ -168,7 +168,7 @@ def test_spread_shots():
     [
         ({"n_way": 9}, r"n_way=9 is more than the 8 classes of made\. Lower n_way"),
         ({"n_way": 1}, "n_way must be at least 2; got 1"),
-        ({"n_shot": 0}, "n_shot must be at least 1; got 0"),
+        ({"n_shot": -1}, "n_shot must be at least 1, or 0 for class names as the support; got -1"),
         ({"n_shot": (1, 2)}, r"need one number per class: 5 for n_way=5; got \(1, 2\)"),
         ({"n_query_per_class": 0}, "n_query_per_class must be at least 1; got 0"),
         ({"dirichlet": -1.0}, r"dirichlet must be a positive number; got -1\.0"),
@@ -194,3 +194,39 @@ def test_batch_bounds_are_checked(bank):
 def test_settings_count_examples():
     shape = TaskSettings(n_way=4, n_shot=(1, 2, 3, 4), n_query_per_class=10, present=3)
     assert (shape.n_support, shape.n_query) == (10, 30)
+
+
+@pytest.fixture
+def named_bank() -> FeatureBank:
+    """Six classes with embedded names, and a prior that says the row and the class."""
+    bank = make([9, 8, 7, 9, 8, 7])
+    prior = 10.0 * np.arange(len(bank.y))[:, None] + np.arange(6)
+    return make_bank(bank.X, bank.y, "named", names=-1.0 - np.arange(18).reshape(6, 3), prior=prior)
+
+
+def test_without_shots_the_names_are_the_support(named_bank):
+    asked = {"n_way": 4, "n_query_per_class": 2, "seed": 3}
+    batch = TaskSampler(named_bank, n_shot=0, **asked).batch(5, 9)
+    assert_array_equal(batch.support_labels, np.tile(np.arange(4), (4, 1)))
+    assert_array_equal(batch.support, named_bank.names[batch.classes])
+    right = np.take_along_axis(batch.classes, batch.query_labels, axis=1)
+    assert_array_equal(named_bank.y[batch.query_rows], right)
+    assert_array_equal(batch.classes, TaskSampler(named_bank, n_shot=1, **asked).draw_classes(5, 9))
+
+
+def test_the_prior_of_a_task_has_its_rows_and_classes(named_bank):
+    batch = TaskSampler(named_bank, n_way=4, n_shot=2, n_query_per_class=2).batch(0, 3)
+    assert sorted(batch.priors) == ["prior", "support_prior"]
+    for name, rows in (("prior", batch.query_rows), ("support_prior", batch.support_rows)):
+        assert_array_equal(batch.priors[name], 10 * rows[:, :, None] + batch.classes[:, None, :])
+        with pytest.raises(ValueError, match="read-only"):
+            batch.priors[name][:] = 0
+    unshot = TaskSampler(named_bank, n_way=4, n_shot=0, n_query_per_class=2).batch(0, 3)
+    assert list(unshot.priors) == ["prior"]
+
+
+def test_no_shots_need_names(bank):
+    with pytest.raises(ValueError, match="has no embedded class names, which tasks without shots need"):
+        TaskSampler(bank, n_way=2, n_shot=0, n_query_per_class=1)
+    with pytest.raises(ValueError, match="n_shot must be at least 1, or 0 for class names as the support"):
+        TaskSettings(n_way=2, n_shot=(0, 1))

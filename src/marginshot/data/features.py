@@ -16,21 +16,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marginshot._lib.extras import need
 from marginshot._lib.files import atomic_path
+from marginshot._lib.names import first_twice
 from marginshot._lib.reading import DamagedFileError, npz_member, open_npz, read_npy, reading
 from marginshot._lib.validation import check_table
+from marginshot.data.feature_arrays import check_embeddings, check_names, check_prior, scaled
+from marginshot.data.parquet_files import PARQUET_CLASSES, read_parquet
 from marginshot.data.table import FeatureTable
+from marginshot.data.torch_files import read_torch
 
 PARQUET_SUFFIXES = (".parquet", ".pq")
 PICKLE_SUFFIXES = (".pkl", ".pickle", ".plk")
 
-# Metadata key of our Parquet files that holds the order of the classes.
-_PARQUET_CLASSES = b"marginshot.classes"
+TORCH_SUFFIXES = (".pt", ".pth")
 
-_NPZ_ARRAYS = ("X", "y", "classes", "items")
-
-# A class column may be called either way: `label` in EasyFSL's benchmark files, `class_name` in its data frames.
-_LABEL_COLUMNS = ("label", "class_name")
+# Names that embeddings and labels go by in the files of others, ours first; the last are NumPy's for unnamed arrays.
+_NAMES = {
+    "X": ("X", "features", "embeddings", "embedding", "feats", "feature", "data", "x", "arr_0"),
+    "y": ("y", "labels", "label", "targets", "target", "arr_1"),
+    "classes": ("classes", "class_names"),
+    "items": ("items",),
+    "scale": ("scale",),
+    "names": ("names", "text_features", "class_embeddings"),
+    "prior": ("prior",),
+}
+_OPTIONAL = ("classes", "items", "names", "prior")
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,11 @@ class FeatureBank:
         Where the features come from: a file name, or the name of a built-in set.
     items : tuple of str, optional
         Name of each row, usually the file it was extracted from.
+    names : ndarray of float32 of shape (n_classes, n_features), optional
+        Class names embedded by the network of the rows: the support of tasks without shots.
+    prior : ndarray of float32 of shape (n_rows, n_classes), optional
+        Beliefs about the class of each row, at least 0, from names, a language model, an older model or a noisy column.
+        Methods that take a prior are given its columns for the classes of a task.
     """
 
     X: NDArray[np.floating]
@@ -56,11 +72,15 @@ class FeatureBank:
     classes: tuple[str, ...]
     source: str
     items: tuple[str, ...] | None = None
+    names: NDArray[np.float32] | None = None
+    prior: NDArray[np.float32] | None = None
 
     @cached_property
     def table(self) -> FeatureTable:
-        """The embeddings in single precision, as tasks are drawn from them."""
-        return FeatureTable(check_table(np.asarray(self.X, dtype=np.float32)), token=uuid.uuid4().hex)
+        """The embeddings in single precision, as tasks are drawn from them, and after them those of class names."""
+        rows = np.asarray(self.X, dtype=np.float32)
+        rows = rows if self.names is None else np.concatenate([rows, self.names])
+        return FeatureTable(check_table(rows), token=uuid.uuid4().hex)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a file that `load_features` reads; the suffix chooses between ``.npz`` and ``.parquet``.
@@ -85,9 +105,13 @@ class FeatureBank:
         }
         if self.items is not None:
             arrays["items"] = np.array(self.items, dtype=str)
+        arrays |= {name: array for name, array in (("names", self.names), ("prior", self.prior)) if array is not None}
         np.savez(path, allow_pickle=False, **arrays)
 
     def _save_parquet(self, path: Path) -> None:
+        if self.names is not None or self.prior is not None:
+            raise ValueError("A .parquet file has no room for embedded class names or a prior: save an .npz.")
+        need("pyarrow")
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -98,16 +122,20 @@ class FeatureBank:
         }
         if self.items is not None:
             columns["item"] = pa.array(self.items, type=pa.string())
-        table = pa.table(columns).replace_schema_metadata({_PARQUET_CLASSES: json.dumps(self.classes).encode()})
+        table = pa.table(columns).replace_schema_metadata({PARQUET_CLASSES: json.dumps(self.classes).encode()})
         pq.write_table(table, path)
 
     @cached_property
     def content_hash(self) -> str:
-        """SHA-256 of embeddings, labels and class names: the same for the same features in any file format."""
+        """SHA-256 of all that tasks are made of: the same for the same features in any file format."""
         digest = hashlib.sha256()
         digest.update(json.dumps([*self.X.shape, *self.classes]).encode())
         digest.update(np.ascontiguousarray(self.X, dtype="<f4").data.cast("B"))
         digest.update(np.ascontiguousarray(self.y, dtype="<i8").data.cast("B"))
+        for mark, array in ((b"names", self.names), (b"prior", self.prior)):
+            if array is not None:
+                digest.update(mark)
+                digest.update(np.ascontiguousarray(array, dtype="<f4").data.cast("B"))
         return digest.hexdigest()
 
 
@@ -121,11 +149,15 @@ def load_features(spec: str | os.PathLike[str], *, allow_pickle: bool = False) -
 
         - ``"digits"``: scikit-learn's handwritten digits, pixels as features, nothing to download;
         - ``.npz`` with ``X`` (n_rows, n_features), ``y`` (n_rows,) and optionally ``classes`` and ``items``;
-          with ``classes``, ``y`` holds indices into it, otherwise ``y`` holds the names or numbers of the classes;
+          with ``classes``, ``y`` holds indices into it, otherwise ``y`` holds the names or numbers of the classes.
+          ``features``, ``embeddings``, ``feats`` or ``data`` will do for ``X``, ``labels`` or ``targets`` for ``y``.
+          Integers in ``X`` with a number ``scale`` beside them stand for ``X * scale``.
+          ``names`` (n_classes, n_features) are embedded class names, ``prior`` (n_rows, n_classes) beliefs about rows;
         - ``.parquet`` with columns ``embedding`` and ``label`` (or ``class_name``), and optionally ``item``;
         - a folder with one ``.npy`` of shape (n_rows, n_features) per class, named after the class;
-        - a pickle (``.pkl``, ``.pickle``, ``.plk``), only with ``allow_pickle=True``: a mapping from class to rows, or
-          one with entries ``X`` and ``y``.
+        - ``.pt`` or ``.pth`` of ``torch.save``: tensors under these names, a pair of them, or a mapping from class to
+          rows. torch need not be installed, and no code of the file is run;
+        - a pickle (``.pkl``, ``.pickle``, ``.plk``) that holds one of these, only with ``allow_pickle=True``.
     allow_pickle : bool, default=False
         Read pickles. A pickle can run any code: allow it for files you trust.
 
@@ -152,7 +184,14 @@ def load_features(spec: str | os.PathLike[str], *, allow_pickle: bool = False) -
 
 
 def make_bank(
-    X: Any, labels: Any, source: str, *, classes: Sequence[str] | None = None, items: Sequence[str] | None = None
+    X: Any,
+    labels: Any,
+    source: str,
+    *,
+    classes: Sequence[str] | None = None,
+    items: Sequence[str] | None = None,
+    names: Any = None,
+    prior: Any = None,
 ) -> FeatureBank:
     """Check embeddings and labels and put them into a `FeatureBank`.
 
@@ -168,8 +207,10 @@ def make_bank(
         Class names; by default the sorted distinct labels.
     items : sequence of str, optional
         Name of each row.
+    names, prior : array-like of shape (n_classes, n_features) and (n_rows, n_classes), optional
+        As in `FeatureBank`, classes in the order of the bank's.
     """
-    X = _check_embeddings(X, source)
+    X = check_embeddings(X, source)
     labels = np.asarray(labels)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
@@ -181,15 +222,17 @@ def make_bank(
             f"{source}: {len(X)} rows of features need as many labels; got labels of shape {labels.shape}."
         )
     if classes is None:
-        y, names = _index_labels(labels, source)
+        y, class_names = _index_labels(labels, source)
     else:
-        names = _as_texts(classes, source)
-        y = _check_indices(labels, names, source)
+        class_names = _as_texts(classes, source)
+        y = _check_indices(labels, class_names, source)
     if items is not None:
         items = _as_texts(items, source)
         if len(items) != len(X):
             raise ValueError(f"{source}: {len(X)} rows of features need as many items; got {len(items)}.")
-    return FeatureBank(X, y, names, source, items)
+    names = check_names(names, len(class_names), X.shape[1], source)
+    prior = check_prior(prior, len(X), len(class_names), source)
+    return FeatureBank(X, y, class_names, source, items, names, prior)
 
 
 def _as_texts(names: Iterable[Any], source: str) -> tuple[str, ...]:
@@ -202,25 +245,6 @@ def _as_texts(names: Iterable[Any], source: str) -> tuple[str, ...]:
         raise ValueError(f"{source}: names must be UTF-8 text ({error}). Save them as such.") from error
 
 
-def _check_embeddings(X: Any, source: str) -> NDArray[np.float32]:
-    """Finite float32 of shape (n_rows, n_features), or an error that names what is wrong with ``source``."""
-    given = np.asarray(X)
-    if given.ndim != 2 or 0 in given.shape:
-        raise ValueError(f"{source}: features must have shape (rows, features), neither of them 0; got {given.shape}.")
-    if given.dtype.kind not in "fiub":
-        raise ValueError(f"{source}: features must be numbers; got dtype {given.dtype}.")
-    with np.errstate(over="ignore"):  # numbers too large for float32 become infinity and are refused below
-        embeddings = np.ascontiguousarray(given, dtype=np.float32)
-    bad = np.flatnonzero(~np.isfinite(embeddings).all(axis=1))
-    if len(bad):
-        what = "numbers too large for float32" if np.isfinite(given[bad[0]]).all() else "NaN or infinity"
-        raise ValueError(
-            f"{source}: {len(bad)} of {len(embeddings)} rows hold {what}, the first is row {bad[0]}. "
-            "Drop them or extract them again."
-        )
-    return embeddings
-
-
 def _index_labels(labels: NDArray[Any], source: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Labels that are names or numbers -> index of each in the sorted names."""
     if labels.dtype.kind not in "iubUS":
@@ -231,8 +255,7 @@ def _index_labels(labels: NDArray[Any], source: str) -> tuple[NDArray[np.int64],
 
 def check_names_differ(classes: Sequence[str], source: str) -> None:
     """Raise ValueError if two classes have one name."""
-    if len(set(classes)) != len(classes):
-        twice = sorted(name for name in set(classes) if classes.count(name) > 1)[0]
+    if (twice := first_twice(classes)) is not None:
         raise ValueError(f"{source}: class names must differ; {twice!r} occurs twice.")
 
 
@@ -261,13 +284,26 @@ def _read_npz(path: Path, allow_pickle: bool) -> FeatureBank:
         path.open("rb") as file,
         open_npz(file, allow_pickle=allow_pickle) as archive,
     ):
-        missing = [name for name in ("X", "y") if name not in archive.files]
+        found = _find_arrays(archive.files)
+        missing = [name for name in ("X", "y") if name not in found]
         if missing:
             held = ", ".join(archive.files) or "nothing"
-            raise DamagedFileError(f"{path.name}: array {missing[0]!r} is missing; the file holds {held}.")
-        arrays = {name: _read_member(archive, name, path) for name in _NPZ_ARRAYS if name in archive.files}
+            raise DamagedFileError(
+                f"{path.name}: array {missing[0]!r} is missing; the file holds {held}. Other names for it are "
+                f"{', '.join(_NAMES[missing[0]][1:])}."
+            )
+        arrays = {ours: _read_member(archive, theirs, path) for ours, theirs in found.items()}
         arrays["y"] = _plain(arrays["y"])
-    return make_bank(arrays["X"], arrays["y"], path.name, classes=arrays.get("classes"), items=arrays.get("items"))
+    if "scale" in arrays:
+        arrays["X"] = scaled(arrays["X"], arrays["scale"], path.name)
+    return make_bank(arrays["X"], arrays["y"], path.name, **{name: arrays.get(name) for name in _OPTIONAL})
+
+
+def _find_arrays(held: Iterable[Any]) -> dict[str, str]:
+    """Our name of each array -> the name it has among those ``held``."""
+    names = set(held)
+    found = {ours: next((name for name in known if name in names), None) for ours, known in _NAMES.items()}
+    return {ours: theirs for ours, theirs in found.items() if theirs is not None}
 
 
 def _read_member(archive: Any, name: str, path: Path) -> Any:
@@ -289,56 +325,11 @@ def _plain(labels: NDArray[Any]) -> NDArray[Any]:
 
 
 def _read_parquet(path: Path, allow_pickle: bool) -> FeatureBank:
-    import pyarrow.parquet as pq
-
-    # Opened here, and not memory-mapped: the file may be replaced while we hold the table.
-    with reading(path, "a readable Parquet file"), path.open("rb") as file:
-        held = pq.read_schema(file)
-        label = next((name for name in _LABEL_COLUMNS if name in held.names), None)
-        if "embedding" not in held.names or label is None:
-            missing = "embedding" if label else "label"
-            raise DamagedFileError(f"{path.name}: column {missing!r} is missing; the file has {', '.join(held.names)}.")
-        wanted = ["embedding", label] + (["item"] if "item" in held.names else [])
-        table = pq.read_table(file, columns=wanted).combine_chunks()
-        X = _stack_embeddings(table.column("embedding"), path.name)
-        if table.column(label).null_count:
-            raise DamagedFileError(f"{path.name}: {table.column(label).null_count} rows have no {label}. Drop them.")
-        labels = np.array(table.column(label).to_pylist())
-        items = table.column("item").to_pylist() if "item" in wanted else None
-        if items and None in items:
-            raise DamagedFileError(f"{path.name}: row {items.index(None)} has no item. Name it or drop it.")
-        stored = (held.metadata or {}).get(_PARQUET_CLASSES)
-        if stored is None:
-            classes = None
-        else:
-            classes = json.loads(stored)
-            labels = _index_in(classes, labels.tolist(), path.name)
-    return make_bank(X, labels, path.name, classes=classes, items=items)
+    return make_bank(**read_parquet(path), source=path.name)
 
 
-def _index_in(classes: Sequence[str], labels: Sequence[str], source: str) -> NDArray[np.int64]:
-    """Labels by name -> index of each in the ``classes`` that a file of ours lists."""
-    index = {name: position for position, name in enumerate(classes)}
-    strange = sorted(set(labels) - set(index))
-    if strange:
-        raise DamagedFileError(f"{source}: label {strange[0]!r} is not among the classes the file lists.")
-    return np.array([index[name] for name in labels], dtype=np.int64)
-
-
-def _stack_embeddings(column: Any, source: str) -> NDArray[Any]:
-    """A column of equally long lists -> (n_rows, n_features)."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    kind = column.type
-    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
-        raise DamagedFileError(f"{source}: column 'embedding' must hold lists of numbers; it holds {kind}.")
-    lengths = set(pc.list_value_length(column).to_pylist())
-    if len(lengths) != 1 or None in lengths:
-        found = ", ".join(sorted("none" if length is None else str(length) for length in lengths)) or "no rows"
-        raise DamagedFileError(f"{source}: all embeddings must have one length; got {found}.")
-    values = pc.list_flatten(column).to_numpy()
-    return values.reshape(len(column), lengths.pop())
+def _read_torch(path: Path, allow_pickle: bool) -> FeatureBank:
+    return _bank_from_content(read_torch(path), path.name)
 
 
 def _read_folder(path: Path) -> FeatureBank:
@@ -377,19 +368,28 @@ def _read_pickle(path: Path, allow_pickle: bool) -> FeatureBank:
         )
     with reading(path, "a readable pickle"), path.open("rb") as file:
         content = pickle.load(file)
+    return _bank_from_content(content, path.name)
+
+
+def _bank_from_content(content: Any, source: str) -> FeatureBank:
+    """What a program saved: arrays by name, embeddings and labels as a pair, or rows by class."""
+    if isinstance(content, tuple | list) and len(content) == 2:
+        return make_bank(content[0], _plain(np.asarray(content[1])), source)
     if not isinstance(content, Mapping) or not content:
         raise ValueError(
-            f"{path.name}: the pickle must hold a mapping from class to rows; it holds {type(content).__name__}."
+            f"{source} must hold embeddings and labels (X and y), or a mapping from class to rows; it holds "
+            f"{type(content).__name__}."
         )
-    if {"X", "y"} <= set(content):
-        return make_bank(
-            content["X"], content["y"], path.name, classes=content.get("classes"), items=content.get("items")
-        )
-    return _bank_from_classes(content, path.name)
+    found = {ours: content[theirs] for ours, theirs in _find_arrays(content).items()}
+    if {"X", "y"} <= set(found):
+        labels = _plain(np.asarray(found["y"]))
+        return make_bank(found["X"], labels, source, **{name: found.get(name) for name in _OPTIONAL})
+    return _bank_from_classes(content, source)
 
 
 _READERS: dict[str, Callable[[Path, bool], FeatureBank]] = {
     ".npz": _read_npz,
     **dict.fromkeys(PARQUET_SUFFIXES, _read_parquet),
+    **dict.fromkeys(TORCH_SUFFIXES, _read_torch),
     **dict.fromkeys(PICKLE_SUFFIXES, _read_pickle),
 }

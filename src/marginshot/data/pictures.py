@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
+
+from marginshot._lib.reading import UnreadableError
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -22,11 +25,26 @@ _ALWAYS_READ = frozenset({".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff", ".b
 _HEIF = frozenset({".heic", ".heif", ".hif"})
 _AVIF = frozenset({".avif"})
 
+# Pillow's formats of these; its reader of JPEG knows those with several pictures.
+_READ = ("JPEG", "PNG", "WEBP", "TIFF", "BMP", "DIB", "GIF", "PPM", "HEIF", "AVIF")
+
 _VIDEO = frozenset({".mp4", ".mov", ".avi", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg", ".3gp"})
 _RAW = frozenset({".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf"})
 
+#: Files beside pictures that are not read, and what they are or what would read them.
+NOT_READ = (
+    (_HEIF, "to read them: pip install 'marginshot[heif]'"),
+    (_AVIF, "to read them: pip install 'pillow>=11.3'"),
+    (_VIDEO, "video"),
+    (_RAW, "raw camera files: export them as JPEG"),
+)
+
 # Pixels a side, far more than encoders use.
 _ENOUGH_PIXELS = 1024
+
+# Longest a picture may be, in units of its shorter side. Encoders enlarge that to 224 to 512 pixels and take
+# the middle square: a file of 118 bytes with 1 x 20,000 pixels would become 224 x 4,480,000. Panoramas stay below 30.
+_LONGEST = 64
 
 _ORIENTATION = 0x0112  # EXIF's tag
 
@@ -44,6 +62,7 @@ _one_large_picture = threading.Lock()
 # Bytes a pixel takes while it is decoded and made smaller, by Pillow's mode.
 _BYTES_PER_PIXEL = {"1": 2, "L": 1, "P": 5, "I;16": 6, "I;16B": 6, "I": 4, "F": 4, "RGB": 4, "CMYK": 8, "YCbCr": 8}
 _MOST_BYTES_PER_PIXEL = 8
+_BYTES_PER_ROW = 16  # Pillow's pointer to each row, and what fills a row of few pixels up
 _BYTES_PER_PIXEL_OF_PROGRESSIVE_JPEG = 6  # all coefficients of the whole picture
 
 
@@ -65,60 +84,76 @@ def is_picture(path: Path) -> bool:
     return path.suffix.lower() in picture_suffixes() and not path.name.startswith(".")
 
 
-def describe_unread(counts: Mapping[str, int]) -> str:
-    """Describe unread files, counted by suffix: what they are and what would read them.
-
-    Examples
-    --------
-    >>> describe_unread({".mp4": 3, ".txt": 1, "": 2})
-    '3 .mp4 (video), 2 without a suffix, 1 .txt'
-    """
-    words = []
-    for suffix, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])):
-        advice = next((f" ({advice})" for kinds, advice in _ADVICE if suffix in kinds), "")
-        words.append(f"{count:,} {suffix or 'without a suffix'}{advice}")
-    return ", ".join(words)
+@cache
+def pillow_version() -> str:
+    """What reads pictures here; another version of it may read what this one cannot."""
+    try:
+        return f"Pillow {version('pillow')}"
+    except PackageNotFoundError:
+        return "no Pillow"
 
 
-_ADVICE = (
-    (_HEIF, "to read them: pip install 'marginshot[heif]'"),
-    (_AVIF, "to read them: pip install 'pillow>=11.3'"),
-    (_VIDEO, "video"),
-    (_RAW, "raw camera files: export them as JPEG"),
-)
+def is_video(path: Path) -> bool:
+    """Whether a file's name is that of a video."""
+    return path.suffix.lower() in _VIDEO
 
 
 @cache
-def _register_heif() -> None:
-    """Let Pillow open HEIC files, for the rest of the process."""
+def _formats() -> tuple[str, ...]:
+    """Pillow's names of the formats that are read, whatever a file is called; from here on Pillow opens HEIC as well.
+
+    Pillow hands PostScript to Ghostscript, and has dozens of other readers that no picture here needs.
+    """
+    from PIL import Image
+
     if find_spec("pillow_heif") is not None:
         from pillow_heif import register_heif_opener
 
         register_heif_opener()
+    Image.init()
+    return tuple(name for name in _READ if name in Image.OPEN)
 
 
-class UnreadablePictureError(ValueError):
+class UnreadablePictureError(UnreadableError):
     """A file or its bytes cannot be read as a picture."""
+
+
+@contextmanager
+def open_picture(source: Path) -> Iterator[Image.Image]:
+    """A picture whose head alone is read until more is asked for; raises whatever Pillow raises."""
+    from PIL import Image
+
+    with Image.open(source, formats=_formats()) as image:
+        yield image
+
+
+def read_info(source: Path) -> dict[str, Any]:
+    """What a picture says of itself in Pillow's terms, such as ``xmp``; empty where it cannot be opened."""
+    try:
+        with open_picture(source) as image:
+            return {name: value for name, value in image.info.items() if isinstance(name, str)}
+    except (OSError, ValueError, SyntaxError):
+        return {}
 
 
 def read_picture(source: Path | BinaryIO, enough: int = _ENOUGH_PIXELS) -> Image.Image:
     """The picture in RGB: turned as its EXIF tag says, grey widened, transparency on white, first frame only.
 
     JPEGs are decoded at a fraction of their size as long as ``enough`` pixels a side remain; other pictures of more
-    than 33 million pixels are reduced to that. One that would take more memory than a large scan is not decoded.
+    than 33 million pixels are reduced to that. One that would take more memory than a large scan is not decoded. Of one
+    more than 64 times as long as it is wide the middle is taken.
     """
     from PIL import Image, UnidentifiedImageError
 
-    _register_heif()
     try:
-        with Image.open(source) as image:
+        with Image.open(source, formats=_formats()) as image:
             whole = image.size
             image.draft(None, (enough, enough))
             n_bytes = _check_size(image, whole)
             with _one_large_picture if n_bytes > _LARGE_BYTES else nullcontext():
                 image.load()
                 orientation = image.getexif().get(_ORIENTATION)
-                return _upright(_as_rgb(_reduced(image, enough)), orientation)
+                return _upright(_as_rgb(_reduced(_middle(image), enough)), orientation)
     except UnreadablePictureError:
         raise
     except UnidentifiedImageError as error:
@@ -143,6 +178,7 @@ def _check_size(image: Image.Image, whole: tuple[int, int]) -> int:
     n_bytes = n_pixels * _BYTES_PER_PIXEL.get(image.mode, _MOST_BYTES_PER_PIXEL)
     if image.format in ("WEBP", "HEIF", "AVIF"):
         n_bytes = n_pixels * _MOST_BYTES_PER_PIXEL  # their readers hold the picture twice
+    n_bytes += image.height * _BYTES_PER_ROW
     if image.info.get("progressive"):
         n_bytes += math.prod(whole) * _BYTES_PER_PIXEL_OF_PROGRESSIVE_JPEG
     most_pixels = _MOST_PIXELS_REDUCED if image.size != whole else _MOST_PIXELS
@@ -152,6 +188,15 @@ def _check_size(image: Image.Image, whole: tuple[int, int]) -> int:
             f"{_MOST_BYTES / 1e9:.1f} GB and {most_pixels:,} pixels are allowed; save it smaller"
         )
     return n_bytes
+
+
+def _middle(image: Image.Image) -> Image.Image:
+    """The middle of a picture that is longer than `_LONGEST` allows; others are not changed."""
+    most = _LONGEST * min(image.size)
+    if max(image.size) <= most:
+        return image
+    left, top = (max(side - most, 0) // 2 for side in image.size)
+    return image.crop((left, top, left + min(image.width, most), top + min(image.height, most)))
 
 
 def _reduced(image: Image.Image, enough: int) -> Image.Image:

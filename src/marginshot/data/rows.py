@@ -19,6 +19,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from marginshot._lib.extras import need
+from marginshot._lib.names import listed
 from marginshot._lib.reading import DamagedFileError, reading
 from marginshot._lib.threads import give_way, n_threads, one_blas_thread
 
@@ -106,6 +108,7 @@ class ParquetRows:
     """
 
     def __init__(self, path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> None:
+        need("pyarrow")
         import pyarrow.parquet as pq
 
         self.path = Path(path)
@@ -159,7 +162,7 @@ class ParquetRows:
         with self._reading(), self.path.open("rb") as file:
             held = pq.read_schema(file).names
             if name not in held:
-                raise DamagedFileError(f"{self.path.name}: column {name!r} is missing; the file has {', '.join(held)}.")
+                raise DamagedFileError(f"{self.path.name}: column {name!r} is missing; the file has {listed(held)}.")
             column = pq.read_table(file, columns=[name]).column(name)
             values = np.array(column.to_pylist(), dtype=object) if column.null_count else column.to_numpy()
         return np.asarray(values)
@@ -248,7 +251,7 @@ def _feature_columns(held: Any, columns: Sequence[str] | None, name: str) -> lis
         columns = [_EMBEDDING] if _EMBEDDING in held.names else floating
     missing = [column for column in columns if column not in held.names]
     if missing:
-        raise DamagedFileError(f"{name}: column {missing[0]!r} is missing; the file has {', '.join(held.names)}.")
+        raise DamagedFileError(f"{name}: column {missing[0]!r} is missing; the file has {listed(held.names)}.")
     if not columns:
         raise DamagedFileError(f"{name} has no column {_EMBEDDING!r} and no floating-point column; name the features.")
     return list(columns)

@@ -37,8 +37,9 @@ class TaskSettings:
     n_way : int, default=5
         Classes per task.
     n_shot : int or tuple of int, default=1
-        Support examples per class; a tuple of ``n_way`` numbers gives the classes of a task unequal shots. Classes
-        are drawn in random order, so which class gets which number is random.
+        Support examples per class; a tuple of ``n_way`` numbers gives the classes of a task unequal shots. Classes are
+        drawn in random order, so which class gets which number is random. With 0 the embedded class names of the bank
+        are the support.
     n_query_per_class : int, default=15
         Queries per class, on average where ``dirichlet`` is given.
     dirichlet : float, optional
@@ -63,8 +64,8 @@ class TaskSettings:
             raise ValueError(
                 f"Unequal shots need one number per class: {self.n_way} for n_way={self.n_way}; got {self.n_shot}."
             )
-        if min(self.shots) < 1:
-            raise ValueError(f"n_shot must be at least 1; got {self.n_shot}.")
+        if min(self.shots) < (0 if self.n_shot == 0 else 1):
+            raise ValueError(f"n_shot must be at least 1, or 0 for class names as the support; got {self.n_shot}.")
         if self.dirichlet is not None and not 0 < self.dirichlet < np.inf:
             raise ValueError(f"dirichlet must be a positive number; got {self.dirichlet}.")
         if self.present is not None and not 1 <= self.present <= self.n_way:
@@ -77,8 +78,8 @@ class TaskSettings:
 
     @property
     def n_support(self) -> int:
-        """Support examples per task."""
-        return sum(self.shots)
+        """Rows of the support of a task: its examples, or the names of its classes."""
+        return sum(self.shots) or self.n_way
 
     @property
     def n_query(self) -> int:
@@ -100,6 +101,10 @@ class TaskBatch:
     support_rows, query_rows : ndarray of int64 of shape (T, n_support) and (T, n_query)
     redrawn : ndarray of bool of shape (T,)
         Tasks whose class shares were drawn again, because the first asked for more queries than a class has.
+    classes : ndarray of int64 of shape (T, n_way)
+        Classes of the bank, in the order of the labels.
+    beliefs : ndarray of shape (n_rows, n_classes), optional
+        The prior of the bank.
     """
 
     table: FeatureTable
@@ -108,6 +113,8 @@ class TaskBatch:
     support_rows: Ints
     query_rows: Ints
     redrawn: NDArray[np.bool_]
+    classes: Ints
+    beliefs: NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
         for array in (self.support_labels, self.query_labels, self.support_rows, self.query_rows, self.redrawn):
@@ -122,6 +129,19 @@ class TaskBatch:
     def query(self) -> NDArray[np.float32]:
         """Features (T, n_query, D), gathered when first asked for."""
         return self._gather(self.query_rows)
+
+    @cached_property
+    def priors(self) -> dict[str, NDArray[np.float32]]:
+        """The arguments ``prior`` and ``support_prior`` of a method, where the bank has a prior of these rows."""
+        if self.beliefs is None:
+            return {}
+        rows = {"prior": self.query_rows, "support_prior": self.support_rows}
+        # Embedded names come after the rows of the bank, and have no prior.
+        known = {name: of for name, of in rows.items() if of.max(initial=-1) < len(self.beliefs)}
+        given = {name: self.beliefs[of[:, :, None], self.classes[:, None, :]] for name, of in known.items()}
+        for array in given.values():
+            array.flags.writeable = False
+        return given
 
     def _gather(self, rows: Ints) -> NDArray[Any]:
         features = self.table.rows[rows]
@@ -172,9 +192,11 @@ class TaskSampler:
         )
         if seed < 0:
             raise ValueError(f"seed must be at least 0; got {seed}.")
+        check_has_support(bank, self.settings.shots)
         self.seed = seed
         # The table, not the bank: worker processes do not need the names of rows.
         self.table = bank.table
+        self._beliefs = bank.prior
         self._class_names = bank.classes
         self._sizes = np.bincount(bank.y, minlength=len(bank.classes))
         self._rows = np.argsort(bank.y, kind="stable")
@@ -202,22 +224,31 @@ class TaskSampler:
         """Tasks ``start`` to ``stop - 1``."""
         if not 0 <= start <= stop:
             raise ValueError(f"A batch needs 0 <= start <= stop; got {start} and {stop}.")
-        classes = self._draw_classes(start, stop)
+        classes = self.draw_classes(start, stop)
         counts, redrawn = self._draw_query_counts(start, stop, classes)
         shots = np.array(self.settings.shots)
         picks = self._draw_picks(start, stop, classes, int((shots + counts.max(axis=0, initial=0)).max()))
 
-        support_labels = np.tile(np.repeat(np.arange(len(shots)), shots), (stop - start, 1))
-        support_place = np.concatenate([np.arange(n) for n in shots])
+        support_labels, support_rows = self._draw_support(picks, classes)
         ends = counts.cumsum(axis=1)
         place = np.arange(self.settings.n_query)
         query_labels = (ends[:, None, :] <= place[None, :, None]).sum(axis=2)
         query_place = place - np.take_along_axis(ends - counts, query_labels, axis=1) + shots[query_labels]
 
         task = np.arange(stop - start)[:, None]
-        support_rows = picks[task, support_labels, support_place]
         query_rows = picks[task, query_labels, query_place]
-        return TaskBatch(self.table, support_labels, query_labels, support_rows, query_rows, redrawn)
+        return TaskBatch(
+            self.table, support_labels, query_labels, support_rows, query_rows, redrawn, classes, self._beliefs
+        )
+
+    def _draw_support(self, picks: Ints, classes: Ints) -> tuple[Ints, Ints]:
+        """Labels and rows of the support, (T, n_support): the first picks of each class, or the class names."""
+        shots = self.settings.shots
+        if not any(shots):
+            return np.tile(np.arange(len(shots)), (len(classes), 1)), len(self._rows) + classes
+        labels = np.tile(np.repeat(np.arange(len(shots)), shots), (len(classes), 1))
+        place = np.concatenate([np.arange(n) for n in shots])
+        return labels, picks[np.arange(len(classes))[:, None], labels, place]
 
     def _uniforms(self, stream: int, start: int, stop: int, n_draws: int) -> Floats:
         """Numbers in [0, 1) of shape (stop - start, n_draws), each row from its task's own counters."""
@@ -228,8 +259,8 @@ class TaskSampler:
         mantissas = raw.reshape(stop - start, blocks * 4)[:, :n_draws] >> np.uint64(11)
         return mantissas.astype(np.float64) * 2.0**-53
 
-    def _draw_classes(self, start: int, stop: int) -> Ints:
-        """Classes of each task, (T, n_way)."""
+    def draw_classes(self, start: int, stop: int) -> Ints:
+        """Classes of tasks ``start`` to ``stop - 1``, (T, n_way): places in the classes of the bank."""
         uniforms = self._uniforms(_CLASSES, start, stop, self.settings.n_way)
         return sample_without_replacement(uniforms, np.full(stop - start, len(self._class_names)))
 
@@ -295,6 +326,15 @@ class TaskSampler:
         shares = np.exp(log_gamma - log_gamma.max(axis=1, keepdims=True))
         shares /= shares.sum(axis=1, keepdims=True)
         return apportion(shares, settings.n_query)
+
+
+def check_has_support(bank: FeatureBank, shots: Sequence[int]) -> None:
+    """Raise where tasks without shots would need class names that the bank has not."""
+    if not all(shots) and bank.names is None:
+        raise ValueError(
+            f"{bank.source} has no embedded class names, which tasks without shots need: give it an array `names` of "
+            "shape (classes, features), embedded by the same network."
+        )
 
 
 def sample_without_replacement(uniforms: Floats, sizes: Ints) -> Ints:
