@@ -8,7 +8,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.decomposition import PCA
 
-from marginshot import TransductiveMaxMarginClassifier
 from mixtures import mixture
 
 da = pytest.importorskip("dask.array")
@@ -17,6 +16,7 @@ distributed = pytest.importorskip("distributed")
 import pyarrow.parquet as pq  # noqa: E402
 
 from marginshot.classifier import distributed as ours  # noqa: E402
+from tasks_for_tests import of_paper  # noqa: E402
 
 N_ROWS, CHUNK = 6_000, 1_000
 
@@ -53,7 +53,7 @@ def rows_from_file(path, X):
 
 
 def fit(X, y, **parameters):
-    return TransductiveMaxMarginClassifier(**({"lambda2": (0, 1), "tol": 1e-2} | parameters)).fit(X, y)
+    return of_paper(**({"lambda2": (0, 1), "tol": 1e-2} | parameters)).fit(X, y)
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_
 from marginshot import LabelledKFold, TransductiveMaxMarginClassifier, make_labelled_scorer
 from marginshot.classifier.model_selection import labelled_accuracy
 from marginshot.data.rows import ParquetRows
+from tasks_for_tests import of_paper
 
 SOME = [0, 1, 9, 1, 0, 9, 9, 9, 0, 1, 9, 9]  # 9 where a row is to have no label
 LABELLED, UNLABELLED = [0, 1, 3, 4, 8, 9], [2, 5, 6, 7, 10, 11]
@@ -95,7 +96,7 @@ def test_a_splitter_as_scikit_learn_knows_them():
     cv = LabelledKFold(4, shuffle=True, random_state=1)
     assert repr(cv) == "LabelledKFold(n_splits=4, random_state=1, shuffle=True)"
     assert cv.get_n_splits() == cv.get_n_splits(None, None, None) == 4
-    search = clone(GridSearchCV(TransductiveMaxMarginClassifier(), {}, cv=cv, scoring=make_labelled_scorer()))
+    search = clone(GridSearchCV(of_paper(), {}, cv=cv, scoring=make_labelled_scorer()))
     assert repr(search.cv) == repr(cv)
     assert repr(search.scoring) == "make_labelled_scorer(make_scorer(accuracy_score, response_method='predict'))"
 
@@ -136,12 +137,12 @@ def test_a_search_over_string_labels_scores_as_done_by_hand(frame):
     X, y, truth = blobs(apart=0.7)
     given = (pd.DataFrame(X, columns=list("pqrstu")), pd.Series(y, dtype=object).replace("", None)) if frame else (X, y)
     grid, cv = [1e-3, 0.04, 10.0], LabelledKFold(4, shuffle=True, random_state=0)
-    search = GridSearchCV(TransductiveMaxMarginClassifier(), {"lambda1": grid}, cv=cv).fit(*given)
+    search = GridSearchCV(of_paper(), {"lambda1": grid}, cv=cv).fit(*given)
     by_hand = []
     for lambda1 in grid:
         right = []
         for train, test in cv.split(X, y):
-            clf = TransductiveMaxMarginClassifier(lambda1=lambda1).fit(X[train], y[train])
+            clf = of_paper(lambda1=lambda1).fit(X[train], y[train])
             right.append(np.mean(clf.predict(X[test]) == truth[test]))
         by_hand.append(np.mean(right))
     assert len(set(by_hand)) > 1  # lambda1 matters here
@@ -163,7 +164,7 @@ SCORERS = {
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_scorer_sees_labelled_rows_only(scoring, weighted):
     X, y, _ = blobs(n_labelled=8)
-    clf = TransductiveMaxMarginClassifier().fit(X, y)
+    clf = of_paper().fit(X, y)
     weight = np.linspace(0.1, 2.0, len(y)) if weighted else None
     known = y != ""
     expected = SCORERS[scoring](clf, X[known], y[known], None if weight is None else weight[known])
@@ -175,7 +176,7 @@ def test_a_scorer_sees_labelled_rows_only(scoring, weighted):
 
 def test_training_parts_and_folds_of_all_rows_are_scored_by_their_labelled_rows():
     X, y, _ = blobs(n_labelled=10)
-    clf = TransductiveMaxMarginClassifier()
+    clf = of_paper()
     of_labelled = cross_validate(clf, X, y, cv=LabelledKFold(), scoring=make_labelled_scorer(), return_train_score=True)
     assert of_labelled["train_score"].min() > 0.8  # 20 of 80 rows have a label, so the others would leave 0.25
     folds = KFold(3, shuffle=True, random_state=0)
@@ -191,7 +192,7 @@ def test_weights_reach_a_scorer_by_metadata_routing():
     cv = LabelledKFold(4)
     with config_context(enable_metadata_routing=True):
         scorer = make_labelled_scorer().set_score_request(sample_weight=True)
-        clf = TransductiveMaxMarginClassifier().set_fit_request(sample_weight=False)
+        clf = of_paper().set_fit_request(sample_weight=False)
         scores = cross_val_score(clf, X, y, cv=cv, scoring=scorer, params={"sample_weight": weight})
         plain = cross_val_score(clf, X, y, cv=cv, scoring=make_labelled_scorer(_recall_of_a))
     assert_array_equal(scores, plain)
@@ -204,7 +205,7 @@ def _recall_of_a(estimator, X, y):
 
 def test_scores_refused():
     X, y, _ = blobs()
-    clf = TransductiveMaxMarginClassifier().fit(X, y)
+    clf = of_paper().fit(X, y)
     bare = np.flatnonzero(y == "")[:7]
     for score in (make_labelled_scorer(), labelled_accuracy):
         with pytest.raises(
@@ -221,7 +222,7 @@ def test_scores_refused():
 
 def test_accuracy_of_the_labelled_rows_of_a_table_read_in_blocks(tmp_path):
     X, y, _ = blobs()
-    clf = TransductiveMaxMarginClassifier().fit(X, y)
+    clf = of_paper().fit(X, y)
     pq.write_table(pa.table({str(i): column for i, column in enumerate(X.T)}), tmp_path / "X.parquet")
     weight, known = np.linspace(0.1, 2.0, len(y)), y != ""
     expected = accuracy_score(y[known], clf.predict(X[known]), sample_weight=weight[known])
@@ -230,7 +231,7 @@ def test_accuracy_of_the_labelled_rows_of_a_table_read_in_blocks(tmp_path):
 
 def test_the_classifiers_own_score_ignores_unlabelled_rows():
     X, y, _ = blobs(n_labelled=10)
-    clf = TransductiveMaxMarginClassifier().fit(X, y)
+    clf = of_paper().fit(X, y)
     known = y != ""
     weight = np.linspace(0.1, 2.0, len(y))
     assert clf.score(X, y) == accuracy_score(y[known], clf.predict(X[known]))

@@ -15,10 +15,11 @@ from marginshot.classifier.passes import QueryPass
 from marginshot.classifier.settings import Settings
 from marginshot.data import rows
 from mixtures import bayes_answers, mixture
+from tasks_for_tests import of_paper
 
 
 def fit(X, y, **parameters):
-    return TransductiveMaxMarginClassifier(**parameters).fit(X, y)
+    return of_paper(**parameters).fit(X, y)
 
 
 def record_widths(monkeypatch):
@@ -81,7 +82,7 @@ def test_the_estimator_switches_by_itself():
 
 def test_wide_rows_stay_on_the_kernel_matrix_longer():
     narrow, wide = (
-        large.chooses_primal("auto", Settings(), rows.ArrayRows(np.empty((1_500, width))), "cl2n", 10)
+        large.chooses_primal("auto", Settings.from_preset("paper"), rows.ArrayRows(np.empty((1_500, width))), 10)
         for width in (64, 5_000)
     )
     assert narrow
@@ -123,7 +124,7 @@ def test_peak_memory_is_at_most_a_tenth_of_x_above_x(dtype):
     X = np.tile(strip, (30 if dtype == np.float16 else 15, 1))
     y = np.full(len(X), -1)
     y[:20] = np.arange(20) % 4
-    clf = TransductiveMaxMarginClassifier(lambda2=(0, 1), tol=0.05)
+    clf = of_paper(lambda2=(0, 1), tol=0.05)
     clf.fit(X[:2000], y[:2000])  # imports and caches are not this fit's
     tracemalloc.start()
     try:

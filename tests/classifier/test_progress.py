@@ -10,10 +10,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
-from marginshot import TransductiveMaxMarginClassifier
 from marginshot.classifier.progress import FitMonitor, InterruptedFitWarning
 from marginshot.solvers.continuation import stage_tolerances
 from mixtures import mixture
+from tasks_for_tests import of_paper
 
 SOLVERS = ["dual", "primal"]
 
@@ -37,24 +37,24 @@ def press_ctrl_c_in(stage, iteration=1):
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_the_callback_sees_every_stage(task, solver):
     seen = []
-    clf = TransductiveMaxMarginClassifier(solver=solver, callback=seen.append).fit(*task)
+    clf = of_paper(solver=solver, callback=seen.append).fit(*task)
     assert [p.lambda2 for p in seen if p.iteration == 0] == list(clf.lambda2)
-    assert {(p.n_stages, p.n_classes) for p in seen} == {(3, 4)}
+    assert {(p.n_stages, p.n_classes) for p in seen} == {(5, 4)}
     last = {p.stage: p for p in seen}
-    assert all(last[stage].gradient_norm <= tol for stage, tol in enumerate(stage_tolerances(clf.tol, 3), start=1))
+    assert all(last[stage].gradient_norm <= tol for stage, tol in enumerate(stage_tolerances(clf.tol, 5), start=1))
     assert sum(p.iteration for p in last.values()) >= clf.n_iter_.max()
     assert all(a.seconds <= b.seconds for a, b in pairwise(seen))
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_verbose_speaks_on_standard_error(task, solver, capsys):
-    TransductiveMaxMarginClassifier(solver=solver).fit(*task)
+    of_paper(solver=solver).fit(*task)
     assert capsys.readouterr() == ("", "")
-    TransductiveMaxMarginClassifier(solver=solver, verbose=1).fit(*task)
+    of_paper(solver=solver, verbose=1).fit(*task)
     out, err = capsys.readouterr()
     assert out == ""
-    assert len(re.findall(r"stage \d/3 \(lambda2=\S+\)  iteration 0  4/4 classes active", err)) == 3
-    TransductiveMaxMarginClassifier(solver=solver, verbose=2).fit(*task)
+    assert len(re.findall(r"stage \d/5 \(lambda2=\S+\)  iteration 0  4/4 classes active", err)) == 5
+    of_paper(solver=solver, verbose=2).fit(*task)
     assert len(capsys.readouterr().err.splitlines()) > len(err.splitlines())
 
 
@@ -70,19 +70,19 @@ def test_a_long_stage_speaks_now_and_then(monkeypatch, capsys):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_ctrl_c_leaves_the_last_complete_stage(task, solver):
-    clf = TransductiveMaxMarginClassifier(solver=solver, tol=1e-5, callback=press_ctrl_c_in(stage=3))
-    with pytest.warns(InterruptedFitWarning, match=r"interrupted in stage 3 of 3.*end of stage 2 \(lambda2=0.1\)"):
+    clf = of_paper(solver=solver, tol=1e-5, callback=press_ctrl_c_in(stage=5))
+    with pytest.warns(InterruptedFitWarning, match=r"interrupted in stage 5 of 5.*end of stage 4 \(lambda2=0.1\)"):
         clf.fit(*task)
-    shorter = TransductiveMaxMarginClassifier(solver=solver, tol=1e-5, lambda2=clf.lambda2[:2]).fit(*task)
+    shorter = of_paper(solver=solver, tol=1e-5, lambda2=clf.lambda2[:4]).fit(*task)
     # The last stage of the shorter sequence is solved more exactly.
     assert_allclose(clf.predict_proba(task[0]), shorter.predict_proba(task[0]), atol=5e-3)
     assert_array_equal(clf.predict(task[0])[task[1] < 0], clf.transduction_[task[1] < 0])
-    assert clf.objective_.shape == (4, 2)
+    assert clf.objective_.shape == (4, 4)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_ctrl_c_before_anything_is_complete_interrupts(task, solver):
-    clf = TransductiveMaxMarginClassifier(solver=solver, callback=press_ctrl_c_in(stage=1))
+    clf = of_paper(solver=solver, callback=press_ctrl_c_in(stage=1))
     with pytest.raises(KeyboardInterrupt):
         clf.fit(*task)
     with pytest.raises(NotFittedError):
@@ -90,17 +90,17 @@ def test_ctrl_c_before_anything_is_complete_interrupts(task, solver):
 
 
 def test_ctrl_c_with_an_estimated_prior(task):
-    clf = TransductiveMaxMarginClassifier(solver="primal", prior="estimate", callback=press_ctrl_c_in(stage=3))
+    clf = of_paper(solver="primal", prior="estimate", callback=press_ctrl_c_in(stage=5))
     with pytest.warns(InterruptedFitWarning, match="usable"):
         clf.fit(*task)
-    assert clf.objective_.shape == (4, 2)
+    assert clf.objective_.shape == (4, 4)
     assert clf.predict(task[0]).shape == (1_200,)
 
 
 def test_an_interrupted_fit_can_be_repeated(task):
-    clf = TransductiveMaxMarginClassifier(solver="primal", callback=press_ctrl_c_in(stage=3))
+    clf = of_paper(solver="primal", callback=press_ctrl_c_in(stage=5))
     with pytest.warns(InterruptedFitWarning):
         clf.fit(*task)
     clf.set_params(callback=None).fit(*task)
-    whole = TransductiveMaxMarginClassifier(solver="primal").fit(*task)
+    whole = of_paper(solver="primal").fit(*task)
     assert_array_equal(clf.planes_, whole.planes_)

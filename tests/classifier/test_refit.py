@@ -51,7 +51,8 @@ def test_second_labels_beside_one_a_class_are_answered_as_by_a_complete_fit(auto
         y[row] = truth[row]
         answer = refitter.refit(y)
     fresh = TransductiveMaxMarginClassifier.from_preset("auto").fit(X, y)
-    assert np.mean(answer.transduction_ == fresh.transduction_) >= 0.99
+    # The first labels that can be hidden weigh the experts, and only in a complete fit.
+    assert np.mean(answer.transduction_ == fresh.transduction_) >= 0.97
 
 
 def test_a_label_taken_back_is_as_if_it_had_not_been_given(auto):
@@ -87,9 +88,9 @@ def test_weights_and_names(auto):
     y = np.where(np.arange(len(X)) < 18, names[truth], "")
     weights = np.ones(len(X))
     refitter = Refitter(auto, X)
-    refitter.fit(y, weights)
+    refitter.fit(y, sample_weight=weights)
     weights[3] = 0.25
-    answer = refitter.refit(y, weights)
+    answer = refitter.refit(y, sample_weight=weights)
     fresh = auto.fit(X, y, sample_weight=weights)
     assert answer.classes_.tolist() == names.tolist()
     assert np.mean(answer.transduction_ == fresh.transduction_) >= 0.99
@@ -138,5 +139,5 @@ def test_a_refit_that_ends_after_a_complete_fit_does_not_replace_it(auto):
     refitter.fit(labelled(truth, 18))
     old = refitter._last
     refitter.fit(labelled(truth, 30))
-    refitter._fit(labelled(truth, 20), None, old)
+    refitter._fit(labelled(truth, 20), {}, old)
     assert refitter.drift(labelled(truth, 30)) == 0

@@ -1,16 +1,14 @@
-"""Platt scaling against scikit-learn and at its limits; how sharp answers are."""
+"""Platt scaling against scikit-learn and at its limits; the experts in a combination."""
 
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.special import log_softmax
 
 from marginshot.batch.compiled import fit_platt_batch
 from marginshot.model.calibration import CALIBRATIONS, Evidence
 from marginshot.model.platt import PLAIN, PLATT, fit_platt, platt_probabilities
-from marginshot.model.temperature import OF_CLASSES, SPREAD, temperature_by_labels
 from reference import scipy_fs_tmmc
 
 
@@ -65,64 +63,19 @@ def test_a_row_that_counts_twice_is_a_row_twice():
 
 @dataclass
 class Planes:
-    """A fitted task: Platt's slopes 1 and intercepts 0, and these margins of queries."""
-
-    margins: np.ndarray
+    """A fitted task: Platt's slopes 1 and intercepts 0."""
 
     def fit_platt(self, regression):
-        ones = np.ones((*self.margins.shape[:-2], self.margins.shape[-1]))
-        return ones, 0 * ones
-
-    def query_margins(self):
-        return self.margins
+        return np.ones((1, 2)), np.zeros((1, 2))
 
 
-def evidence(trust=1.0, omega=0.0, temperature=1.0):
-    return Evidence(2, 2, *(np.array([value]) for value in (0.5, trust, temperature, omega)))
-
-
-def test_what_graph_and_mixture_repeat_is_tempered():
-    planes = Planes(np.zeros((1, 3, 2)))
-    silent, loud = (CALIBRATIONS["graph"].combine(planes, evidence(omega=omega)) for omega in (0.0, 1.0))
-    assert_allclose(loud.temper / silent.temper, 1 / 3)
-    assert_allclose(loud.of_graph / silent.of_graph, 1 / 3)
-
-
-def test_sharpness_leaves_the_order_of_scores():
+def test_the_experts_are_weighed_apart():
     rng = np.random.default_rng(5)
-    planes = Planes(rng.standard_normal((1, 9, 2)))
-    logits, graph = rng.standard_normal((2, 1, 9, 2))
-    orders = []
-    for temperature in (0.1, 1.0):
-        combination = CALIBRATIONS["graph"].combine(planes, evidence(omega=0.5, temperature=temperature))
-        orders.append(combination.scores(planes.margins, logits, graph).argsort(axis=-1))
-    np.testing.assert_array_equal(*orders)
-
-
-def test_planes_alone_are_as_spread_out_whatever_their_margins_are():
-    margins = np.array([[[0.02, -0.02], [-0.02, 0.02]]])
-    scores = [
-        CALIBRATIONS["mixture"].combine(Planes(scale * margins), evidence(trust=0.0)).scores(scale * margins, 0.0, 0.0)
-        for scale in (10.0, 40.0)
-    ]
-    assert_allclose(scores[0], scores[1])
-    assert_allclose(scores[0].std(axis=-1), 1.7)
-
-
-@pytest.mark.parametrize("scale", [0.3, 3.0])
-def test_temperature_is_the_best_of_a_grid(scale):
-    rng = np.random.default_rng(6)
-    labels, counted = np.repeat(np.arange(4), 5), np.ones(20)
-    logits = scale * (3 * np.eye(4)[labels].T + 2 * rng.standard_normal((4, 20)))
-
-    def cost(value):
-        own = log_softmax(np.exp(value) * logits, axis=0)[labels, np.arange(20)]
-        return -own.sum() + (value - OF_CLASSES * np.log(4)) ** 2 / (2 * SPREAD**2)
-
-    grid = np.linspace(-4, 3, 7001)
-    best = grid[np.argmin([cost(value) for value in grid])]
-    usual_rows = 4 * 16
-    assert_allclose(np.log(temperature_by_labels(logits, labels, counted, usual_rows)), best, atol=2e-3)
+    margins, logits, graph, regression = rng.standard_normal((4, 1, 9, 2))
+    combination = CALIBRATIONS["graph"].combine(Planes(), Evidence(2, 2, np.array([0.5])))
+    weighted = combination.weighted(np.array([[3.0, 0.5]]))
+    assert_allclose(weighted.transductive(margins, logits, graph), 3 * combination.transductive(margins, logits, graph))
+    assert_allclose(weighted.inductive(regression), 0.5 * combination.inductive(regression))
 
 
 @pytest.mark.parametrize("log_odds", [[-1e4, -1e4, -1e4], [1e4, 1e4, 1e4], [0.0, 0.0, 0.0]])

@@ -6,16 +6,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import marginshot
 from marginshot import PRESETS, TransductiveMaxMarginClassifier
-from marginshot.batch.inputs import inner_products
+from marginshot.batch.inputs import inner_products, learn_from_labels
 from marginshot.data.rows import ParquetRows
 from marginshot.model.discriminant import DiscriminantTransform
 from marginshot.model.kernels import Linear
 from marginshot.model.named_transforms import make_transform
 from marginshot.model.transforms import CentreAndNormalise
+from tasks_for_tests import of_paper
 
 
 def solve_tasks(*tasks, **options):
-    return marginshot.solve_tasks(*tasks, **options).scores
+    return marginshot.solve_tasks(*tasks, marginshot.Settings.from_preset("paper", **options)).scores
 
 
 def task(shots=(3, 3, 3, 3), n_query=40, n_features=30, seed=0):
@@ -37,7 +38,8 @@ def codes_of(labels, n_query):
 def test_rows_and_inner_products_are_treated_alike(shots):
     support, labels, query, _ = task(shots)
     transformer = make_transform("discriminant")
-    inner, lengths = inner_products(support[None], query[None], labels[None], transformer, Linear())
+    plain = inner_products(support[None], query[None], labels[None], transformer, Linear())
+    inner, lengths = learn_from_labels(*plain, labels[None], transformer, Linear())
     rows, row_lengths = transformer.fit_unit_rows(np.concatenate((support, query)), codes_of(labels, len(query)))
     assert_allclose(inner[0], rows @ rows.T, atol=2e-6)
     assert_allclose(lengths[0], row_lengths, rtol=2e-5)
@@ -62,9 +64,12 @@ def test_tasks_and_classifier_agree():
     support, labels, query, _ = task((3, 2, 5, 4, 3))
     options = {**PRESETS["auto"], "tol": 1e-5}
     scores = solve_tasks(support[None], labels[None], query[None], **options)
-    clf = TransductiveMaxMarginClassifier(**options)
+    clf = of_paper(**options)
     clf.fit(np.concatenate((support, query)), codes_of(labels, len(query)))
-    assert_allclose(clf.decision_function(query), scores[0], atol=2e-3)
+    ours, theirs = clf.decision_function(query), np.asarray(scores)[0]
+    # Agreement counts rows: in single precision one more may be confirmed, which changes the common sharpness.
+    assert_allclose(ours / ours.std(), theirs / theirs.std(), atol=2e-3)
+    assert_allclose(ours.std(), theirs.std(), rtol=0.02)
 
 
 def test_one_label_a_class_changes_nothing():
@@ -167,8 +172,8 @@ def test_planes_over_features_are_those_over_rows(n_neighbors):
     support, labels, query, _ = task((6, 3, 4), n_query=60)
     X, codes = np.concatenate((support, query)), codes_of(labels, 60)
     options = {"feature_transform": "discriminant", "n_neighbors": n_neighbors, "calibration": "mixture", "tol": 1e-6}
-    dual = TransductiveMaxMarginClassifier(solver="dual", prior="estimate", **options).fit(X, codes)
-    primal = TransductiveMaxMarginClassifier(solver="primal", prior="estimate", **options).fit(X, codes)
+    dual = of_paper(solver="dual", prior="estimate", **options).fit(X, codes)
+    primal = of_paper(solver="primal", prior="estimate", **options).fit(X, codes)
     assert_allclose(primal.planes_, dual.planes_, atol=2e-3)
     assert_allclose(primal.label_distributions_, dual.label_distributions_, atol=2e-3)
     assert_array_equal(primal.predict(query), primal.transduction_[len(labels) :])
@@ -190,6 +195,6 @@ def test_rows_read_in_blocks_are_refused(tmp_path):
     support, labels, query, _ = task()
     X = np.concatenate((support, query)).astype(np.float32)
     pq.write_table(pa.table({str(i): column for i, column in enumerate(X.T)}), tmp_path / "X.parquet")
-    clf = TransductiveMaxMarginClassifier(feature_transform="discriminant")
+    clf = of_paper(feature_transform="discriminant")
     with pytest.raises(ValueError, match=r'"discriminant" needs X in memory; got a ParquetRows\. Set "power" instead'):
         clf.fit(ParquetRows(tmp_path / "X.parquet"), codes_of(labels, len(query)))

@@ -10,7 +10,7 @@ from sklearn.semi_supervised import LabelSpreading
 
 from marginshot import TransductiveMaxMarginClassifier, solve_tasks
 from marginshot.batch.task import find_nearest, spread
-from marginshot.classifier.settings import PRESETS
+from marginshot.classifier.settings import PRESETS, Settings
 from marginshot.model.graph import DAMPING, DOUBT, Spread, even_masses, measure_edges
 from marginshot.model.neighbours import NeighbourSmoothing
 from tasks_for_tests import from_bank
@@ -43,7 +43,7 @@ def graph_of(rows, labels, n_neighbors=8, n_classes=None):
     smoothing.fit_transform(rows)
     n_classes = int(labels.max()) + 1 if n_classes is None else n_classes
     weights = np.ones(len(labels))
-    return Spread.fit(smoothing, np.arange(len(labels)), labels, weights, n_classes).graph(smoothing.rows), smoothing
+    return Spread.fit(smoothing, np.arange(len(labels)), labels, weights, n_classes).graph(), smoothing
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -79,7 +79,7 @@ def test_curved_classes_with_one_mean_are_told_apart(shots):
 def accuracies(support, labels, query, truth):
     """Of the preset with its graph, and without."""
     presets = [{**PRESETS["auto"], "calibration": kind} for kind in ("graph", "mixture")]
-    return [np.mean(solve_tasks(support, labels, query, **preset).labels == truth) for preset in presets]
+    return [np.mean(solve_tasks(support, labels, query, Settings(**preset)).labels == truth) for preset in presets]
 
 
 def test_the_classifier_profits():
@@ -109,14 +109,6 @@ def test_the_more_dimensions_the_less_a_neighbour_tells(dimensions, least, most)
     assert least <= measure_edges(squares)[1] <= most
 
 
-def test_overlapping_classes_are_noticed_by_their_own_labels():
-    """In few dimensions neighbours would be believed; labelled rows of overlapping balls contradict them."""
-    believed = [graph_of(r, c[:20])[0].weight for r, c in (balls(shots=5, distance=1.0, seed=s) for s in range(10))]
-    apart = [graph_of(r, c[:20])[0].weight for r, c in (balls(shots=5, distance=8.0, seed=s) for s in range(10))]
-    assert np.mean(believed) < 0.4
-    assert np.mean(apart) > 0.8
-
-
 @pytest.mark.parametrize(("n_neighbors", "shots"), [(8, 1), (8, 5), (1, 2), (200, 2)])
 def test_the_compiled_twin_agrees(n_neighbors, shots):
     tasks = [balls(n_rows=40, shots=shots, seed=seed) for seed in range(4)]
@@ -126,21 +118,13 @@ def test_the_compiled_twin_agrees(n_neighbors, shots):
     for task, row in without_direction.items():
         inner[task, row], inner[task, :, row] = 0.0, 0.0
     labels = np.stack([classes[: 4 * shots] for _, classes in tasks])
-    logits, weights = spread(inner, find_nearest(inner, n_neighbors), labels, 4)
+    logits = spread(inner, find_nearest(inner, n_neighbors), labels, 4)
     for task, (rows, _) in enumerate(tasks):
         if task in without_direction:
             rows[without_direction[task]] = 0.0
         graph, smoothing = graph_of(rows, labels[task], n_neighbors)
-        assert_allclose(weights[task], graph.weight, atol=1e-4)
         filled = smoothing.filled
         assert_allclose(logits[task][filled], graph.logits_of_fitted(filled)[filled], atol=5e-3)
-
-
-def test_at_most_a_hundred_labelled_rows_are_checked_the_same_in_both_twins():
-    rows, classes = balls(n_rows=30, shots=40, distance=2.0)
-    inner = (rows @ rows.T).astype(np.float32)[None]
-    _, weights = spread(inner, find_nearest(inner, 8), classes[None, :160], 4)
-    assert_allclose(weights[0], graph_of(rows, classes[:160])[0].weight, atol=1e-4)
 
 
 @settings(max_examples=20, deadline=None)
@@ -212,7 +196,7 @@ def test_the_classifier_predicts_as_it_labelled_saved_or_not(solver, tmp_path):
 
 def test_the_graph_needs_neighbours():
     with pytest.raises(ValueError, match='calibration="graph" spreads labels over neighbours and n_neighbors is 0'):
-        TransductiveMaxMarginClassifier(calibration="graph").fit(np.eye(3), [0, 1, -1])
+        TransductiveMaxMarginClassifier(calibration="graph", n_neighbors=0).fit(np.eye(3), [0, 1, -1])
 
 
 def test_changed_labels_spread_as_if_from_nothing():
@@ -223,10 +207,6 @@ def test_changed_labels_spread_as_if_from_nothing():
     again = Spread.fit(smoothing, np.arange(12), classes[:12], np.ones(12), 4)
     changed = first.changed(again.known, np.arange(4))
     assert_allclose(changed.reached, again.reached, atol=1e-8)
-    assert_array_equal(changed.returns.places, np.arange(12))
-    inverse = np.linalg.inv(np.eye(len(rows)) - DAMPING * again.ties.similarity.toarray())
-    assert_allclose(changed.returns.values, np.diag(inverse)[:12], rtol=1e-6)
-    assert changed.graph(smoothing.rows).weight == again.graph(smoothing.rows).weight
     swapped = first.changed(again.known[:, [2, 0, 1, 3]], np.array([2, 0, 1, -1]))
     assert_allclose(swapped.reached, again.reached[:, [2, 0, 1, 3]], atol=1e-8)
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from marginshot.classifier.settings import Settings
 from marginshot.model.shares import offsets, starting_prior
 
 
@@ -18,8 +17,3 @@ def test_the_offset_is_the_mean_label_of_a_class():
 def test_a_prior_that_is_none_is_refused_with_its_value(shares):
     with pytest.raises(ValueError, match="prior must"):
         starting_prior(shares, 3)
-
-
-@pytest.mark.parametrize(("n_classes", "stages"), [(2, (0, 0.1, 1)), (10, (0, 0.1, 0.5)), (100, (0, 0.05))])
-def test_automatic_lambda2(n_classes, stages):
-    assert Settings(lambda2="auto").for_task(n_classes, 15 * n_classes).stages == stages

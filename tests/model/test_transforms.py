@@ -9,9 +9,9 @@ from sklearn.preprocessing import StandardScaler
 
 from marginshot import CentreAndNormalise, DiscriminantTransform, TransductiveMaxMarginClassifier
 from marginshot.evaluation.whitening import WithinClassWhitening
-from marginshot.labelling.sketch import EmbeddingView
-from marginshot.labelling.suggestions import suggest_rows
-from marginshot.methods._preparation import power_transform
+from marginshot.labelling.answers.sketch import EmbeddingView
+from marginshot.labelling.answers.suggestions import suggest_rows
+from marginshot.methods._preparation import signed_power
 from marginshot.model.transforms import centre_and_normalize, l2_normalize
 
 
@@ -52,15 +52,15 @@ def test_row_equal_to_the_mean_has_no_direction():
     assert not query.any()
 
 
-def test_power_transform_takes_negative_features():
-    assert_allclose(power_transform(np.array([[[4.0, 0.0, -3.0]]]), 0.5), [[[2.0, 1e-3, 1e-3]]], rtol=1e-6)
+def test_the_power_keeps_the_sign_of_a_feature():
+    assert_allclose(signed_power(np.array([[[4.0, 0.0, -9.0]]]), 0.5), [[[2.0, 1e-3, -3.0]]], rtol=1e-6)
 
 
 def test_inputs_stay_as_they_were(task):
     copies = [a.copy() for a in task]
     centre_and_normalize(*task, "task")
     l2_normalize(task[0])
-    power_transform(task[1], 0.5)
+    signed_power(task[1], 0.5)
     for a, copy in zip(task, copies, strict=True):
         assert_array_equal(a, copy)
 

@@ -1,7 +1,8 @@
 """Rivals of recent years written for one task, as plainly as their papers put them."""
 
 import numpy as np
-from scipy.special import digamma
+from scipy.optimize import minimize
+from scipy.special import digamma, gammaln
 
 from reference.slow_methods import cl2n, means, softmax
 
@@ -263,3 +264,124 @@ def adaptive_manifold(support, labels, query, n_way, alpha, n_neighbors, damping
         change = (mean / (1 - 0.9**step)) / (np.sqrt(square / (1 - 0.999**step)) + 1e-8)
         parameters = parameters - learning_rate * change
     return logits(parameters)[len(support) :]
+
+
+def unem(support, labels, query, n_way, scale, balance, softness):
+    """Zhou et al., Algorithm 1 with the Gaussian model, in feature space."""
+    support, query = (scale * rows for rows in cl2n(support, query))
+    prototypes, pull = means(support, labels, n_way), np.zeros(n_way)
+    for weight, temperature in zip(balance, softness, strict=True):
+        u = np.array([softmax((-d / 2 + weight * pull) / temperature) for d in distances(query, prototypes)])
+        pull = np.log(u.mean(axis=0) + 1e-6) + 1
+        members = np.concatenate([np.eye(n_way)[labels], u])
+        prototypes = (members.T @ np.concatenate([support, query])) / members.sum(axis=0)[:, None]
+    return u
+
+
+def prototypes_and_prior(support, labels, query, n_way, sharpness):
+    support, query = unit(support), unit(query)
+    names = unit(means(support, labels, n_way))
+    return support, query, names, np.array([softmax(sharpness * names @ x) for x in query])
+
+
+def nearest_cosines(rows, others, n, itself):
+    """Cosines of each row to its n nearest others, elsewhere 0."""
+    edges = np.zeros((len(rows), len(others)))
+    for i, row in enumerate(rows):
+        cosines = others @ row
+        order = [j for j in np.argsort(-cosines) if not (itself and j == i)]
+        edges[i, order[:n]] = cosines[order[:n]]
+    return edges
+
+
+def smoothed(log_likelihood, prior, power, pulls, edges, assignments, n_neighbors):
+    """Five rounds of the z-step of TransCLIP and StatA, as their code writes it."""
+    for _ in range(5):
+        inner = log_likelihood + 50 / (2 * n_neighbors) * (edges.T @ assignments + edges @ assignments + pulls)
+        raw = prior**power * np.exp((inner - inner.max(axis=1, keepdims=True)) / 50)
+        assignments = raw / raw.sum(axis=1, keepdims=True)
+    return assignments
+
+
+def gaussians(query, centres, variances):
+    return np.array([[-0.5 * ((x - c) ** 2 / v).sum() for c, v in zip(centres, variances, strict=True)] for x in query])
+
+
+def stata(support, labels, query, n_way, prior=None):
+    """Zanella et al., CVPR 2025: means and variances between what the queries say and their anchors."""
+    _, query, names, own = prototypes_and_prior(support, labels, query, n_way, 100.0)
+    prior = own if prior is None else prior
+    edges = nearest_cosines(query, query, 3, itself=True)
+    anchor = np.mean([[prior[i, k] * (query[i] - names[k]) ** 2 for k in range(n_way)] for i in range(len(query))], 0)
+    anchor = np.tile(anchor.sum(axis=0), (n_way, 1))
+    centres, variances, members = names, anchor, prior
+    for step in range(11):
+        likelihood = gaussians(query, centres, variances) - 0.5 * np.log(variances).sum(axis=1)
+        members = smoothed(likelihood, prior, 1.0, 0.0, edges, members, 3)
+        if step == 10:
+            return members
+        counts = np.bincount(members.argmax(axis=1), minlength=n_way)[:, None]
+        trust = counts / (1.0 + counts)
+        centres = unit(trust * unit(members.T @ query) + (1 - trust) * names)
+        found = [np.average((query - centres[k]) ** 2, axis=0, weights=members[:, k]) for k in range(n_way)]
+        variances = trust * np.array(found) + (1 - trust) * (anchor + (names - centres) ** 2)
+    return None
+
+
+def transclip(support, labels, query, n_way, support_weight, power, prior=None):
+    """Zanella et al., NeurIPS 2024, equations (4) to (7); without support as in the authors' code for names alone."""
+    support, query, centres, own = prototypes_and_prior(support, labels, query, n_way, 100.0)
+    prior = own if prior is None else prior
+    known = np.eye(n_way)[labels]
+    edges = nearest_cosines(query, query, 3, itself=True)
+    pulls = nearest_cosines(support, query, 3, itself=False).T @ known if support_weight else 0.0
+    weight = 50 * support_weight / len(support)
+    variance, members = np.full(query.shape[1], 1 / query.shape[1]), prior
+    for step in range(11):
+        likelihood = gaussians(query, centres, [variance] * n_way)
+        members = smoothed(likelihood, prior, power, pulls, edges, members, 3)
+        if step == 10:
+            return members
+        centres = unit(members.T @ query / len(query) + weight * known.T @ support)
+        spread = sum((members[:, [k]] * (query - centres[k]) ** 2).mean(axis=0) for k in range(n_way))
+        spread = spread + sum(weight * (known[:, [k]] * (support - centres[k]) ** 2).sum(axis=0) for k in range(n_way))
+        variance = spread / (1 + 50 * support_weight)
+    return None
+
+
+def zlap(support, labels, query, n_way, n_neighbors, n_names, power, alpha):
+    """Stojnić et al., CVPR 2024: one column of (I − α S)⁻¹ a class."""
+    _, query, names, _ = prototypes_and_prior(support, labels, query, n_way, 1.0)
+    weights = np.zeros((n_way + len(query),) * 2)
+    weights[n_way:, n_way:] = np.maximum(nearest_cosines(query, query, n_neighbors, itself=True), 0)
+    weights[n_way:, :n_way] = np.maximum(nearest_cosines(query, names, n_names, itself=False), 0) ** power
+    weights = weights + weights.T
+    degrees = weights.sum(axis=1)
+    degrees[degrees == 0] = 1.0
+    return np.linalg.inv(np.eye(len(weights)) - alpha * weights / np.sqrt(np.outer(degrees, degrees)))[n_way:, :n_way]
+
+
+def dirichlet(mean_logs):
+    """Maximum likelihood by SciPy."""
+
+    def loss(logs):
+        parameters = np.exp(logs)
+        return gammaln(parameters).sum() - gammaln(parameters.sum()) - (parameters - 1) @ mean_logs
+
+    options = {"xatol": 1e-10, "fatol": 1e-13, "maxiter": 9999}
+    return np.exp(minimize(loss, np.zeros(len(mean_logs)), method="Nelder-Mead", options=options).x)
+
+
+def em_dirichlet(support, query, labels, n_way, n_rounds, hard=False):
+    """Martin et al., CVPR 2024, on probabilities of support and queries; every estimate at its maximum."""
+    members, known = query, np.eye(n_way)[labels]
+    for _ in range(n_rounds):
+        sums = known.T @ np.log(support + 1e-15) + members.T @ np.log(query + 1e-15)
+        parameters = [dirichlet(sums[k] / (known.sum(axis=0) + members.sum(axis=0))[k]) for k in range(n_way)]
+        price = np.log(members.mean(axis=0) + 1e-15)
+        logits = [
+            [gammaln(a.sum()) - gammaln(a).sum() + (a - 1) @ np.log(z + 1e-15) for a in parameters] for z in query
+        ]
+        assignments = np.array([softmax(row + price) for row in np.array(logits)])
+        members = np.eye(n_way)[assignments.argmax(axis=1)] if hard else assignments
+    return assignments

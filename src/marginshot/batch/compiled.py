@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 import marginshot.batch.primitives  # noqa: F401  (compiled bodies of what the model calls)
 from marginshot._lib.jit import CALL_OPTIONS, entry_point, leaf, loop, routine
-from marginshot.model import grams, graph, mixture, neighbours, platt, primitives, shares, temperature, trust
-from marginshot.model.graph import DAMPING, LEAST_REACHED, MOST_CHECKED
-from marginshot.model.subsets import draws
+from marginshot.model import grams, graph, mixture, neighbours, platt, primitives, shares
+from marginshot.model.graph import DAMPING, LEAST_REACHED
 from marginshot.solvers.lbfgs_compiled import dot
 from marginshot.solvers.margin_compiled import total
 from marginshot.solvers.task_compiled import nearest_neighbours
@@ -27,8 +26,6 @@ Array = NDArray[np.float64]
 Gram = NDArray[np.float32]
 Indices = NDArray[np.int64]
 Features = NDArray[np.floating]
-
-_DRAWS = draws(MOST_CHECKED)
 
 
 def _compile(module: ModuleType, *names: str) -> None:
@@ -40,12 +37,10 @@ def _compile(module: ModuleType, *names: str) -> None:
 
 _compile(grams)
 _compile(mixture)
-_compile(temperature)
 _compile(platt, "fit_platt", "fit_logistic", "penalised_sums")
-_compile(shares, "evidence_of_counts", "enough_queries", "may_be_sparse", "shrink_shares", "certainty_of_equal")
-_compile(trust)
+_compile(shares, "evidence_of_counts", "enough_queries", "may_be_sparse", "certainty_of_equal")
 _compile(neighbours, "average_gram", "smooth_gram")
-_compile(graph, "measure_edges", "trust_by_labels", "even_masses", "graph_logits")
+_compile(graph, "measure_edges", "even_masses", "graph_logits")
 
 
 @entry_point
@@ -170,15 +165,13 @@ def fit_mixtures(
     logits: Array,
     found: Array,
     within: Array,
-    trusted: Array,
-    temperatures: Array,
+    clustered: Array,
     equalities: Array,
 ) -> None:
     """Fit a mixture to each task.
 
     ``gram_batch`` (T, M, M), support rows first; ``labels`` (T, n); ``hints`` (T, N, m); ``class_shares`` (T, N).
-    Written in place: ``logits`` (T, N, M), shares ``found`` (T, N), ``within``, ``trusted``, ``temperatures``
-    and ``equalities`` (T,).
+    Written in place: ``logits`` (T, N, M), shares ``found`` (T, N), ``within``, ``clustered`` and ``equalities`` (T,).
     """
     weights, n_query = np.ones(labels.shape[1]), hints.shape[2]
     for task in range(gram_batch.shape[0]):
@@ -186,8 +179,7 @@ def fit_mixtures(
             gram_batch[task], labels[task], weights, hints[task], class_shares[task], estimate, equal_odds, n_query
         )
         logits[task], found[task] = fitted.logits, fitted.shares
-        within[task], trusted[task], temperatures[task] = fitted.within, fitted.trust, fitted.temperature
-        equalities[task] = fitted.equality
+        within[task], clustered[task], equalities[task] = fitted.within, fitted.clustered, fitted.equality
 
 
 @entry_point
@@ -206,11 +198,11 @@ def fit_platt_batch(
 
 
 @entry_point
-def spread_labels(inner: Gram, nearest: Indices, labels: Indices, logits: Array, weights: Array) -> None:
+def spread_labels(inner: Gram, nearest: Indices, labels: Indices, logits: Array) -> None:
     """Spread the ``labels`` (T, n) of each task over the graph of its neighbours.
 
     ``inner`` (T, M, M), inner products of unit rows, support rows first; ``nearest`` (T, M, k). Written in place:
-    ``logits`` (T, M, N) of all rows, and the graph's weight ω (T,).
+    ``logits`` (T, M, N) of all rows.
     """
     n_rows, n_classes = logits.shape[1:]
     squares, reached = np.empty(nearest.shape[1:]), np.empty((n_rows, n_classes))
@@ -222,13 +214,9 @@ def spread_labels(inner: Gram, nearest: Indices, labels: Indices, logits: Array,
                 squares[i, place] = 0.0 if neighbour == i else max(2.0 - 2.0 * np.float64(gram[i, neighbour]), 0.0)
         width, weight = graph.measure_edges(squares)
         known = _with_direction(labels[task], gram)
-        counts = _count_labels(known, n_classes)
-        checked = _checked(known, counts)
-        alone = _solve(_system(nearest[task], squares, width), known, checked, reached)
-        if len(checked):
-            weight *= _trust(gram, known, checked, alone, counts)
-        graph.even_masses(reached, counts)
-        logits[task], weights[task] = graph.graph_logits(reached, weight, LEAST_REACHED), weight
+        _solve(_system(nearest[task], squares, width), known, reached)
+        graph.even_masses(reached, _count_labels(known, n_classes))
+        logits[task] = graph.graph_logits(reached, weight, LEAST_REACHED)
 
 
 @leaf
@@ -263,19 +251,16 @@ def _system(nearest: Indices, squares: Array, width: float) -> Array:
 
 
 @routine
-def _solve(system: Array, labels: Indices, checked: Indices, reached: Array) -> Array:
+def _solve(system: Array, labels: Indices, reached: Array) -> None:
     """Write what spreads from the ``labels`` (n,) to all rows, (M, N); changes the ``system`` (M, M).
 
-    Returns what spreads to the support from each of the ``checked`` rows (c,) alone, (n, c). Queries are eliminated
-    first: what spreads between labelled rows needs only a system of their own size.
+    Queries are eliminated first: what spreads between labelled rows needs only a system of their own size.
     """
     n, (n_rows, n_classes) = len(labels), reached.shape
-    columns = np.zeros((n, n_classes + len(checked)))
+    columns = np.zeros((n, n_classes))
     for i in range(n):
         if labels[i] >= 0:
             columns[i, labels[i]] = 1.0
-    for place in range(len(checked)):
-        columns[checked[place], n_classes + place] = 1.0
     _eliminate(system)
     for i in range(n - 1, -1, -1):
         for j in range(i):
@@ -285,12 +270,11 @@ def _solve(system: Array, labels: Indices, checked: Indices, reached: Array) -> 
         for j in range(i):
             _add_scaled(-system[i, j], columns[j], columns[i])
     spread = np.empty((n_classes, n_rows))
-    spread[:, :n] = columns[:, :n_classes].T
+    spread[:, :n] = columns.T
     for i in range(n, n_rows):
         for c in range(n_classes):
             spread[c, i] = -dot(system[i, :i], spread[c, :i])
     reached[:] = spread.T
-    return columns[:, n_classes:].copy()
 
 
 @loop
@@ -324,43 +308,3 @@ def _with_direction(labels: Indices, inner: Gram) -> Indices:
         if inner[i, i] <= 0.0:
             known[i] = -1
     return known
-
-
-@leaf
-def _checked(labels: Indices, counts: Array) -> Indices:
-    """Labelled rows whose class has others by its ``counts`` (N,), at most so many, as `subsets.evenly` draws them."""
-    several, n_several = np.empty(len(labels), np.int64), 0
-    for i in range(len(labels)):
-        if labels[i] >= 0 and counts[labels[i]] > 1.0:
-            several[n_several] = i
-            n_several += 1
-    n_checked = min(n_several, MOST_CHECKED)
-    checked = several[:n_checked].copy()
-    if n_checked < n_several:
-        for place in range(n_checked):
-            start = place * n_several // n_checked
-            width = (place + 1) * n_several // n_checked - start
-            checked[place] = several[start + int(_DRAWS[place] * width)]
-    return checked
-
-
-@leaf
-def _trust(inner: Gram, labels: Indices, checked: Indices, alone: Array, counts: Array) -> float:
-    """Apply `graph.trust_by_labels` to rows ``checked`` (c,); ``(n, c)`` is what spreads from each to the support."""
-    n_checked, n_classes = len(checked), len(counts)
-    by_graph, sums = np.zeros((n_checked, n_classes)), np.zeros((n_checked, n_classes))
-    squares, own = np.empty(n_checked), np.empty(n_checked, np.int64)
-    lengths = np.zeros(n_classes)
-    for i in range(len(labels)):
-        if labels[i] >= 0:
-            for j in range(len(labels)):
-                if labels[i] == labels[j]:
-                    lengths[labels[i]] += inner[i, j]
-    for place in range(n_checked):
-        row = checked[place]
-        squares[place], own[place] = inner[row, row], labels[row]
-        for j in range(len(labels)):
-            if labels[j] >= 0:
-                sums[place, labels[j]] += inner[row, j]
-                by_graph[place, labels[j]] += alone[j, place] if j != row else 0.0
-    return graph.trust_by_labels(by_graph, sums, squares, own, lengths, counts)

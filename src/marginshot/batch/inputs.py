@@ -37,19 +37,29 @@ def inner_products(
 ) -> tuple[Grams, Grams]:
     """Inner products (T, M, M) of the transformed rows of tasks, ``support`` (T, n, D) first, then ``query`` (T, m, D).
 
-    ``labels`` (T, n) are the support's, from which a transformer may learn. A user's kernel takes the place of the
-    products. Beside them the lengths (T, M) of the centred rows before they became unit rows, 1 where nothing scales
-    them.
+    What a transformer learns from the ``labels`` (T, n) of the support is left to `learn_from_labels` where inner
+    products suffice for it. A user's kernel takes the place of the products. Beside them the lengths (T, M) of the
+    centred rows before they became unit rows, 1 where nothing scales them.
     """
     support, query = widened(support), widened(query)
-    if kernel.is_named and isinstance(transformer, CentreAndNormalise):
-        inner, lengths = _unit_inner_products(support, query, transformer)
-        return transformer.adapt_grams(inner, lengths, labels)
+    if _works_on_grams(transformer, kernel):
+        return _unit_inner_products(support, query, transformer)
     rows = _transformed_rows(support, query, labels, transformer)
     if not kernel.is_named:
         return _with_lengths(np.stack([kernel.matrix(task, task) for task in rows]).astype(np.float32))
     single = rows.astype(np.float32)
     return _with_lengths(single @ single.transpose(0, 2, 1))
+
+
+def learn_from_labels(
+    inner: Grams, lengths: Grams, labels: NDArray[np.int64], transformer: Any, kernel: Kernel
+) -> tuple[Grams, Grams]:
+    """The products (T, M, M) and lengths (T, M) of `inner_products` after what the labels (T, n) change."""
+    return transformer.adapt_grams(inner, lengths, labels) if _works_on_grams(transformer, kernel) else (inner, lengths)
+
+
+def _works_on_grams(transformer: Any, kernel: Kernel) -> bool:
+    return kernel.is_named and isinstance(transformer, CentreAndNormalise)
 
 
 def _with_lengths(inner: Grams) -> tuple[Grams, Grams]:
@@ -63,6 +73,10 @@ class ArrayTasks:
         self.support, self.query, self.labels = support, query, labels
         self.precision = _precision(support, query)
 
+    def support_sums(self, tasks: slice) -> NDArray[np.float64]:
+        """Sum of the features of each labelled row of some tasks, (T, n)."""
+        return np.asarray(self.support[tasks].sum(axis=2, dtype=np.float64))
+
     def inner(self, tasks: slice, transformer: Any, kernel: Kernel) -> tuple[Grams, Grams]:
         """Inner products (T, M, M) of some tasks, as from `inner_products`."""
         return inner_products(self.support[tasks], self.query[tasks], self.labels[tasks], transformer, kernel)
@@ -71,7 +85,7 @@ class ArrayTasks:
 class SharedRows:
     """The part that tasks over one ``table`` (n_rows, D) share: its rows and, up to `SHARED_ROWS`, their products."""
 
-    def __init__(self, table: Array, transformer: CentreAndNormalise, n_jobs: int | None) -> None:
+    def __init__(self, table: Array, transformer: CentreAndNormalise, n_jobs: int) -> None:
         self._prepared = transformer.prepare(table)
         size = _size(self._prepared[None])[0]
         if size > 0 and is_extreme(size):
@@ -80,7 +94,7 @@ class SharedRows:
         self._origin = self._prepared[:: len(table) // 4096 + 1].mean(axis=0, dtype=np.float64)
         self._inner = self._multiply(n_jobs) if len(table) <= SHARED_ROWS else None
 
-    def _multiply(self, n_jobs: int | None) -> Grams:
+    def _multiply(self, n_jobs: int) -> Grams:
         """Inner products (n_rows, n_rows) about the origin, by ``n_jobs`` threads."""
         centred = self._seen_from_origin(self._prepared.copy())
         inner = np.empty((len(centred), len(centred)), dtype=np.float32)
@@ -118,7 +132,7 @@ _kept: OrderedDict[tuple[str, str], SharedRows] = OrderedDict()
 _kept_lock = Lock()
 
 
-def _share(table: FeatureTable, transformer: CentreAndNormalise, n_jobs: int | None) -> SharedRows:
+def _share(table: FeatureTable, transformer: CentreAndNormalise, n_jobs: int) -> SharedRows:
     """`SharedRows` of a table; of one with a token, those of an earlier call where they are still kept."""
     if table.token is None:
         return SharedRows(table.rows, transformer, n_jobs)
@@ -137,7 +151,11 @@ class TableTasks:
     def __init__(self, table: FeatureTable, support: Rows, query: Rows, labels: NDArray[np.int64]) -> None:
         self.table, self.support, self.query, self.labels = table, support, query, labels
 
-    def share(self, transformer: Any, n_jobs: int | None = None) -> None:
+    def support_sums(self, tasks: slice) -> NDArray[np.float64]:
+        """Sum of the features of each labelled row of some tasks, (T, n)."""
+        return np.asarray(self.table.rows[self.support[tasks]].sum(axis=2, dtype=np.float64))
+
+    def share(self, transformer: Any, n_jobs: int = 1) -> None:
         """Compute what all tasks share, once, in ``n_jobs`` threads."""
         if isinstance(transformer, CentreAndNormalise):
             self._shared = _share(self.table, transformer, n_jobs)
@@ -145,7 +163,7 @@ class TableTasks:
     def inner(self, tasks: slice, transformer: Any, kernel: Kernel) -> tuple[Grams, Grams]:
         """Inner products (T, M, M) of some tasks, as from `inner_products`."""
         support, query, labels = self.support[tasks], self.query[tasks], self.labels[tasks]
-        if not (kernel.is_named and isinstance(transformer, CentreAndNormalise)):
+        if not _works_on_grams(transformer, kernel):
             return inner_products(self.table.rows[support], self.table.rows[query], labels, transformer, kernel)
         inner, lengths = self._shared.unit_inner_products(np.concatenate((support, query), axis=1))
         # A row much nearer to the task's mean than another: the shared products are too coarse for its direction.
@@ -153,7 +171,7 @@ class TableTasks:
         if coarse.any():
             known, asked = (widened(self.table.rows[rows[coarse]]) for rows in (support, query))
             inner[coarse], lengths[coarse] = _unit_inner_products(known, asked, transformer)
-        return transformer.adapt_grams(inner, lengths, labels)
+        return inner, lengths
 
 
 def _transformed_rows(support: Array, query: Array, labels: NDArray[np.int64], transformer: Any) -> Array:

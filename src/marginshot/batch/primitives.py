@@ -11,7 +11,7 @@ from numba.extending import overload
 
 from marginshot._lib.jit import CALL_OPTIONS
 from marginshot.model import primitives
-from marginshot.model.primitives import LEAST_LOGIT, LEAST_PROBABILITY
+from marginshot.model.primitives import LEAST_PROBABILITY
 from marginshot.solvers.exponentials_compiled import decay as _decay
 from marginshot.solvers.exponentials_compiled import log1p as _log1p
 from marginshot.solvers.lbfgs_compiled import multiply as _multiply_rows
@@ -263,22 +263,3 @@ def _logistic_sums(x, targets, weights, slope, intercept):  # type: ignore[no-un
         h_si += spread * x[i]
         h_ii += spread
     return value, g_slope, g_intercept, h_ss, h_si, h_ii
-
-
-@_compiled(primitives.tempered_moments)
-def _tempered_moments(logits, labels, counted, temperature):  # type: ignore[no-untyped-def]
-    slope, curvature = 0.0, 0.0
-    for i in range(logits.shape[1]):
-        if counted[i] == 0.0:
-            continue
-        column = logits[:, i]
-        largest, total, mean, square = column.max(), 0.0, 0.0, 0.0
-        for c in range(column.shape[0]):
-            p = _decay(max(temperature * (column[c] - largest), LEAST_LOGIT), np.float64)
-            total += p
-            mean += p * (column[c] - largest)
-            square += p * (column[c] - largest) ** 2
-        mean, square = mean / total, square / total
-        slope += counted[i] * (mean + largest - column[labels[i]])
-        curvature += counted[i] * max(square - mean * mean, 0.0)
-    return slope, curvature

@@ -4,47 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from marginshot._lib.threads import map_in_threads, one_blas_thread
+from marginshot._lib.threads import count_jobs, map_in_threads, one_blas_thread
 from marginshot._lib.validation import check_row_numbers, check_table, check_task_batch
 from marginshot._lib.warn import warn_user
 from marginshot.batch.inputs import ArrayTasks, TableTasks
 from marginshot.batch.task import BatchTask, load_parts
 from marginshot.classifier.pipeline import solve
-from marginshot.classifier.settings import (
-    CalibrationOption,
-    KernelOption,
-    Lambda2Option,
-    PresetOption,
-    PriorOption,
-    Settings,
-    preset_parameters,
-)
+from marginshot.classifier.settings import PresetOption, Settings, as_settings
 from marginshot.data.table import FeatureTable
 from marginshot.model.calibration import Calibration
-from marginshot.model.named_transforms import check_neighbours, make_transform
 from marginshot.model.shares import starting_prior
 from marginshot.solvers.continuation import stage_tolerances
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-_CHUNK = 16  # tasks a thread holds at once
-
-
-class _AsPreset:
-    """Marks an option that is not given: its value is the preset's."""
-
-    def __repr__(self) -> str:
-        return "as the preset says"
-
-
-AS_PRESET: Any = _AsPreset()
+_CHUNK = 32  # tasks a thread holds at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,22 +59,8 @@ def solve_tasks(
     support: ArrayLike,
     support_labels: ArrayLike,
     query: ArrayLike,
+    settings: Settings | PresetOption = "paper",
     *,
-    preset: PresetOption = "paper",
-    lambda1: float = AS_PRESET,
-    lambda2: Lambda2Option = AS_PRESET,
-    gamma1: float = AS_PRESET,
-    gamma2: float = AS_PRESET,
-    prior: PriorOption = AS_PRESET,
-    kernel: KernelOption = AS_PRESET,
-    gamma: Literal["scale"] | float = AS_PRESET,
-    degree: int = AS_PRESET,
-    coef0: float = AS_PRESET,
-    n_neighbors: int = AS_PRESET,
-    calibration: CalibrationOption = AS_PRESET,
-    feature_transform: Any = AS_PRESET,
-    tol: float = AS_PRESET,
-    max_iter: int = AS_PRESET,
     n_jobs: int | None = None,
 ) -> TaskAnswers:
     """Answers to the queries of many few-shot tasks under FS-TMMC.
@@ -107,14 +74,11 @@ def solve_tasks(
     support_labels : array of int of shape (n_tasks, n_support)
         Classes 0 … N−1; each occurs in every task, not necessarily equally often.
     query : array of shape (n_tasks, n_query, n_features)
-    preset : {"printed", "paper", "auto", "balanced"}, default="paper"
-        Values of the options that are not given here; see `marginshot.PRESETS`.
-    lambda1, lambda2, gamma1, gamma2, prior, kernel, gamma, degree, coef0, n_neighbors, calibration, feature_transform
-        As in `TransductiveMaxMarginClassifier`. The transform is fitted to each task, support and query together.
-    tol, max_iter
-        As in `TransductiveMaxMarginClassifier`.
-    n_jobs : int, optional
-        Threads; None means 1, −1 all cores.
+    settings : Settings or {"printed", "paper", "auto", "balanced"}, default="paper"
+        Hyper-parameters, or the name of a preset: ``Settings.from_preset("auto", lambda1=0.1)``. The feature transform
+        is fitted to each task, support and query together.
+    n_jobs : int or None, default=None
+        Threads; None means as many as BLAS is set to use (``OMP_NUM_THREADS``), −1 all cores.
 
     Returns
     -------
@@ -134,25 +98,8 @@ def solve_tasks(
     >>> bool((answers.labels == np.repeat(np.arange(3), 5)).all())
     True
     """
-    options = _options(
-        preset,
-        lambda1=lambda1,
-        lambda2=lambda2,
-        gamma1=gamma1,
-        gamma2=gamma2,
-        prior=prior,
-        kernel=kernel,
-        gamma=gamma,
-        degree=degree,
-        coef0=coef0,
-        n_neighbors=n_neighbors,
-        calibration=calibration,
-        feature_transform=feature_transform,
-        tol=tol,
-        max_iter=max_iter,
-    )
     support, labels, query = check_task_batch(support, support_labels, query)
-    return _solve(ArrayTasks(support, query, labels), labels, options, n_jobs)
+    return _solve(ArrayTasks(support, query, labels), labels, as_settings(settings), n_jobs)
 
 
 def solve_table_tasks(
@@ -160,10 +107,9 @@ def solve_table_tasks(
     support_rows: ArrayLike,
     support_labels: ArrayLike,
     query_rows: ArrayLike,
+    settings: Settings | PresetOption = "paper",
     *,
-    preset: PresetOption = "paper",
     n_jobs: int | None = None,
-    **options: Any,
 ) -> TaskAnswers:
     """Answers to the queries of many few-shot tasks over one table of features.
 
@@ -179,49 +125,50 @@ def solve_table_tasks(
         Classes 0 … N−1; each occurs in every task.
     query_rows : array of int of shape (n_tasks, n_query)
         Row numbers of the table.
-    preset, n_jobs, **options
+    settings, n_jobs
         As in `solve_tasks`.
     """
-    unknown = sorted(set(options) - _OPTIONS)
-    if unknown:
-        raise TypeError(f"solve_table_tasks has no option {unknown[0]!r}; it takes {', '.join(sorted(_OPTIONS))}.")
-    options = preset_parameters(preset) | options
     if not isinstance(table, FeatureTable):
         table = FeatureTable(check_table(table))
     support, labels, query = check_row_numbers(len(table.rows), support_rows, support_labels, query_rows)
-    return _solve(TableTasks(table, support, query, labels), labels, options, n_jobs)
+    return _solve(TableTasks(table, support, query, labels), labels, as_settings(settings), n_jobs)
 
 
-_OPTIONS = frozenset({*Settings.__dataclass_fields__, "feature_transform"})
-
-
-def _options(preset: str, **given: Any) -> dict[str, Any]:
-    """The preset's options, and those given beside it."""
-    return preset_parameters(preset) | {name: value for name, value in given.items() if value is not AS_PRESET}
-
-
-def _solve(tasks: ArrayTasks | TableTasks, labels: Labels, options: dict[str, Any], n_jobs: int | None) -> TaskAnswers:
-    transformer = make_transform(options.pop("feature_transform", "cl2n"))
-    settings = Settings(**options)
+def _solve(tasks: ArrayTasks | TableTasks, labels: Labels, settings: Settings, n_jobs: int | None) -> TaskAnswers:
     if not settings.kernel_function.takes_rows:
         raise ValueError('kernel="precomputed" is for TransductiveMaxMarginClassifier; solve_tasks takes features.')
     n_classes = int(labels.max()) + 1
-    settings = settings.for_task(n_classes, tasks.query.shape[1])
     shares = starting_prior(settings.prior, n_classes)
-    check_neighbours(settings.n_neighbors, transformer)
+    transformer, n_jobs = settings.make_transformer(), count_jobs(n_jobs)
     load_parts(tasks, transformer, settings, n_classes)
     with one_blas_thread():
         if isinstance(tasks, TableTasks):
             tasks.share(transformer, n_jobs)
 
         def solve_chunk(chunk: slice) -> tuple[Array, Array]:
-            task = BatchTask(tasks, chunk, labels[chunk], n_classes, transformer, settings)
-            solution = solve(task, settings, np.tile(shares, (task.n_tasks, 1)))
-            return task.query_scores(solution), task.norms
+            plain, lengths = tasks.inner(chunk, transformer, settings.kernel_function)
+            own, order = labels[chunk], tasks.support_sums(chunk)
+            scores = np.empty((len(own), tasks.query.shape[1], n_classes))
+            norms = np.empty((len(own), n_classes, len(settings.stages)))
+            for alike in _alike(own, n_classes):
+                task = BatchTask(
+                    plain[alike], lengths[alike], own[alike], order[alike], n_classes, transformer, settings
+                )
+                solution = solve(task, settings, np.tile(shares, (task.n_tasks, 1)))
+                scores[alike], norms[alike] = task.query_scores(solution), task.norms
+            return scores, norms
 
         parts = map_in_threads(solve_chunk, _chunks(len(labels)), n_jobs)
     _warn_unconverged(np.concatenate([norms for _, norms in parts]), settings)
     return TaskAnswers(np.concatenate([scores for scores, _ in parts]), settings.answers)
+
+
+def _alike(labels: Labels, n_classes: int) -> Iterator[NDArray[np.bool_]]:
+    """Tasks (T,) with as many labels of each class as each other, by their ``labels`` (T, n): as many are hidden."""
+    counts = (labels[..., None] == np.arange(n_classes)).sum(axis=1)
+    _, kinds = np.unique(counts, axis=0, return_inverse=True)
+    for kind in range(int(kinds.max(initial=-1)) + 1):
+        yield kinds.ravel() == kind
 
 
 def _chunks(n_tasks: int) -> Iterator[slice]:

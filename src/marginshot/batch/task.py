@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -12,13 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.batch.inputs import ArrayTasks, TableTasks, inner_products
-from marginshot.classifier.pipeline import NEIGHBOURS_OF_SHARES, AnsweredRows, Solution, Space, space_of_shares
+from marginshot.batch.inputs import ArrayTasks, TableTasks, inner_products, learn_from_labels
+from marginshot.classifier.pipeline import (
+    NEIGHBOURS_OF_SHARES,
+    ExpertScores,
+    HiddenLabels,
+    Solution,
+    Space,
+    space_of_shares,
+)
 from marginshot.classifier.settings import Settings
 from marginshot.model.counts import Divide, divide_scores
 from marginshot.model.neighbours import neighbour_weight, neighbours_among, neighbours_in_task
 from marginshot.model.platt import PLATT, Regression
+from marginshot.model.regression import fit_regression
 from marginshot.model.shares import is_estimated
+from marginshot.model.stacking import N_FOLDS, folds_of
 from marginshot.model.transforms import CentreAndNormalise, gives_directions
 from marginshot.solvers.continuation import stage_tolerances
 
@@ -36,8 +45,7 @@ class BatchMixture:
     logits: Array
     shares: Array
     within: Array
-    trust: Array
-    temperature: Array
+    clustered: Array
     equality: Array
 
 
@@ -46,10 +54,11 @@ class BatchTask:
 
     Parameters
     ----------
-    tasks : ArrayTasks or TableTasks
-    chunk : slice
-        Which of them.
+    plain, lengths : ndarray of shape (T, M, M) and (T, M)
+        Inner products of the rows, support first, before a transform learns from labels; and the lengths they had.
     labels : ndarray of int of shape (T, n)
+    order : ndarray of shape (T, n)
+        A number of each labelled row that does not depend on the order of rows.
     n_classes : int
     transformer : transformer or None
     settings : Settings
@@ -57,24 +66,27 @@ class BatchTask:
 
     def __init__(
         self,
-        tasks: ArrayTasks | TableTasks,
-        chunk: slice,
+        plain: Grams,
+        lengths: Grams,
         labels: Labels,
+        order: Array,
         n_classes: int,
         transformer: Any,
         settings: Settings,
     ) -> None:
-        self.tasks, self.chunk, self.labels, self.settings = tasks, chunk, labels, settings
+        self.plain, self.plain_lengths, self.labels, self.order = plain, lengths, labels, order
+        self.settings = settings
         self.transformer, self.n_classes = transformer, n_classes
         self.n_tasks, self.n_support = labels.shape
-        self.n_query = tasks.query.shape[1]
+        self.n_query = plain.shape[1] - self.n_support
         self.nearest = np.empty((self.n_tasks, 0, 0), np.int64)
         self.graph_logits: Array | None = None
 
     def transform(self) -> None:
         """Inner products of the transformed rows, support first, and the lengths the rows had."""
-        kernel = self.settings.kernel_function
-        self.inner, self.lengths = self.tasks.inner(self.chunk, self.transformer, kernel)
+        self.inner, self.lengths = learn_from_labels(
+            self.plain.copy(), self.plain_lengths.copy(), self.labels, self.transformer, self.settings.kernel_function
+        )
         self.rows = self.inner
 
     def average_with_neighbours(self, n_neighbors: int, weight: float) -> None:
@@ -82,10 +94,9 @@ class BatchTask:
         self.nearest, self.weight = find_nearest(self.inner, n_neighbors), weight
         self.rows = smooth(self.inner, self.nearest, weight)
 
-    def spread_labels(self) -> Array:
-        """Spread the labels over the graph of neighbours; returns the weight of its logits (T,)."""
-        self.graph_logits, omega = spread(self.inner, self.nearest, self.labels, self.n_classes)
-        return omega
+    def spread_labels(self) -> None:
+        """Spread the labels over the graph of neighbours."""
+        self.graph_logits = spread(self.inner, self.nearest, self.labels, self.n_classes)
 
     def build_kernel(self) -> None:
         """Kernel matrices (T, M, M) of the rows as they are now."""
@@ -111,27 +122,61 @@ class BatchTask:
         """Slopes and intercepts (T, N) of a regression of each class on the margins of the support."""
         return fit_platt(self.margins, self.labels, regression)
 
-    def query_margins(self) -> Array:
-        """f (T, m, N) of the queries."""
-        return self.margins[:, self.n_support :]
+    def fit_regression(self) -> None:
+        """Logits (T, m, N) of the queries under a softmax regression fitted to the support."""
+        n = self.n_support
+        coef = fit_regression(self.grams[:, :n, :n], self.labels, np.ones(self.labels.shape), self.n_classes)
+        self.regression_logits = np.asarray(self.grams[:, n:, :n] @ coef)
 
     def divide(self, solution: Solution) -> Divide:
         """Divide all queries of each task, as a function of class biases (T, N)."""
         return partial(divide_scores, self.query_scores(solution))
 
-    def answered_rows(self, solution: Solution) -> AnsweredRows:
-        """All rows."""
-        return AnsweredRows(self.inner if self.nearest.size else self.grams, self.labels, self.query_scores(solution))
+    def expert_scores(self, solution: Solution) -> ExpertScores:
+        """Scores of the experts at all rows."""
+        transductive, inductive = (
+            self.query_scores(solution.believing(np.array(alone))) for alone in ((1.0, 0.0), (0.0, 1.0))
+        )
+        gram = self.inner if self.nearest.size else self.grams
+        return ExpertScores(gram, self.labels, transductive, inductive)
 
     def query_scores(self, solution: Solution) -> Array:
         """Scores of the queries, (T, m, N)."""
-        n = self.n_support
+        n, combination = self.n_support, solution.combination
         logits = solution.mixture.logits[:, n:] if isinstance(solution.mixture, BatchMixture) else 0.0
         graph_logits = 0.0 if self.graph_logits is None else self.graph_logits[:, n:]
-        scores = solution.combination.scores(self.margins[:, n:], logits, graph_logits)
+        scores = combination.transductive(self.margins[:, n:], logits, graph_logits)
+        if solution.mixture is not None:
+            scores += combination.inductive(self.regression_logits)
         if gives_directions(self.transformer):  # a query at the mean of the task has none
             scores[self.grams.diagonal(axis1=1, axis2=2)[:, n:] == 0] = 0.0
         return scores
+
+    def hide_labels(self) -> Iterator[HiddenLabels]:
+        """The tasks with a third of their labels hidden in turn; all have as many labels of each class."""
+        alone = np.arange(self.n_support)
+        folds = np.stack([folds_of(own, alone, by) for own, by in zip(self.labels, self.order, strict=True)])
+        for fold in range(N_FOLDS):
+            is_hidden = folds == fold
+            n_hidden = int(is_hidden[0].sum())
+            if not n_hidden:
+                continue
+            # The rows that keep their label, the queries, then the hidden ones.
+            kept, hidden = np.split(np.argsort(is_hidden, axis=1, kind="stable"), [self.n_support - n_hidden], axis=1)
+            queries = np.broadcast_to(np.arange(self.n_support, self.plain.shape[1]), (self.n_tasks, self.n_query))
+            rows = np.concatenate((kept, queries, hidden), axis=1)
+            across = np.arange(self.n_tasks)[:, None]
+            task = BatchTask(
+                np.ascontiguousarray(self.plain[across[:, :, None], rows[:, :, None], rows[:, None, :]]),
+                np.ascontiguousarray(self.plain_lengths[across, rows]),
+                self.labels[across, kept],
+                self.order[across, kept],
+                self.n_classes,
+                self.transformer,
+                self.settings,
+            )
+            places = np.broadcast_to(self.n_query + np.arange(n_hidden), hidden.shape)
+            yield HiddenLabels(task, places, self.labels[across, hidden], np.ones(hidden.shape))
 
     def _grams_in(self, space: Space) -> Grams:
         """The kernel matrices (T, M, M) in which a mixture is fitted."""
@@ -182,13 +227,13 @@ def average(inner: Grams, lengths: Grams, nearest: Labels, weight: float) -> Gra
     return averaged
 
 
-def spread(inner: Grams, nearest: Labels, labels: Labels, n_classes: int) -> tuple[Array, Array]:
-    """The graph's logits (T, M, N) of all rows, and its weight (T,)."""
+def spread(inner: Grams, nearest: Labels, labels: Labels, n_classes: int) -> Array:
+    """The graph's logits (T, M, N) of all rows."""
     from marginshot.batch.compiled import spread_labels  # imports numba
 
-    logits, weights = np.empty((*inner.shape[:2], n_classes)), np.empty(len(inner))
-    spread_labels(inner, nearest, labels, logits, weights)
-    return logits, weights
+    logits = np.empty((*inner.shape[:2], n_classes))
+    spread_labels(inner, nearest, labels, logits)
+    return logits
 
 
 def fit_mixtures(
@@ -200,12 +245,12 @@ def fit_mixtures(
     n_tasks, n_rows, n_classes = len(grams), grams.shape[1], hints.shape[1]
     given = np.full((n_tasks, n_classes), 1.0 / n_classes) if shares is None else np.ascontiguousarray(shares)
     logits, found = np.empty((n_tasks, n_classes, n_rows)), np.empty((n_tasks, n_classes))
-    within, trust, temperature, equality = np.empty((4, n_tasks))
-    written = (logits, found, within, trust, temperature, equality)
+    within, clustered, equality = np.empty((3, n_tasks))
+    written = (logits, found, within, clustered, equality)
     compiled.fit_mixtures(grams, labels, hints, given, shares is None, equal_odds, *written)
     heard = np.broadcast_to(heard, n_tasks)
     logits *= heard[:, None, None]
-    return BatchMixture(logits.transpose(0, 2, 1), found, within, heard * trust, temperature, equality)
+    return BatchMixture(logits.transpose(0, 2, 1), found, within, heard * clustered, equality)
 
 
 def fit_platt(margins: Array, labels: Labels, regression: Regression) -> tuple[Array, Array]:

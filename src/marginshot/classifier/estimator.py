@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from marginshot._lib.seeds import RandomStateOption, draw_seed
 from marginshot._lib.threads import limit_threads
 from marginshot._lib.warn import warn_user
 from marginshot.classifier import persistence
@@ -32,11 +33,18 @@ from marginshot.classifier.settings import (
     preset_parameters,
 )
 from marginshot.classifier.small import SmallTask
-from marginshot.classifier.sources import lazy_on_dask, open_table, read_labels, weigh_labels
+from marginshot.classifier.sources import (
+    lazy_on_dask,
+    open_table,
+    read_labels,
+    read_numbers,
+    read_picked,
+    share_weights,
+    weigh_labels,
+)
 from marginshot.classifier.task import Problem
 from marginshot.classifier.transduction import Transduction, distributions_of
 from marginshot.data.rows import map_blocks
-from marginshot.model.named_transforms import check_neighbours, make_transform
 from marginshot.model.shares import starting_prior
 from marginshot.model.transforms import widened
 from marginshot.solvers.continuation import Path, stage_tolerances
@@ -64,19 +72,20 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
     ----------
     lambda1 : float, default=0.04
         Weight of the squared norm of f (λ1).
-    lambda2 : sequence of float or "auto", default=(0, 0.1, 1)
-        The growing weights of the unlabelled rows (λ2), each stage started from the last. ``(0,)`` gives FS-MMC;
-        "auto" ends at min(1, 5/n_classes).
+    lambda2 : sequence of float, default=(0, 1e-5, 1e-3, 0.1, 1)
+        The growing weights of the unlabelled rows (λ2), each stage started from the last. ``(0,)`` gives FS-MMC.
     gamma1 : float, default=20
         Sharpness of the smoothed hinge (γ1).
     gamma2 : float, default=2
         Sharpness of the query term (γ2).
     prior : {"uniform", "estimate"}, array of shape (n_classes,), or None, default="uniform"
         Share π of each class among the unlabelled rows, in the order of ``classes_``. Sets the offset 2π − 1, without
-        which the method does not work; None gives the equations as printed. "estimate" finds π in the task itself. With
-        the calibrations "mixture" and "graph", answers to the unlabelled rows meet given shares by class biases, which
-        `predict` keeps, and equal shares that are found as far as they are certain. See `marginshot.model.shares`,
-        `marginshot.model.counts`.
+        which the method does not work; None gives the equations as printed. "estimate" finds π in the task itself
+        (`marginshot.model.shares`); with the calibrations "mixture" and "graph", answers meet equal shares that are
+        found as far as they are certain.
+    meet_prior : bool, default=False
+        Answers to the unlabelled rows have exactly the shares of ``prior``, which then have to be known: each class
+        gets a bias, which `predict` keeps (`marginshot.model.counts`). For the calibrations "mixture" and "graph".
     kernel : {"linear", "rbf", "poly", "precomputed"} or callable, default="linear"
         With "precomputed", `fit` takes the (n_rows, n_rows) kernel matrix and `predict` the kernel between new rows and
         those of `fit`; no transform is applied. A callable takes (a, D) and (b, D) and returns (a, b).
@@ -91,9 +100,10 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         are few; see `marginshot.model.neighbours`.
     calibration : {"platt", "logistic", "none", "softmax", "mixture", "graph"}, default="platt"
         How margins become probabilities: Platt scaling on the labelled rows, with Platt's smoothed targets or as a
-        logistic regression on 0 and 1; a softmax of f, or of log2(n_classes) · f, in the order of the margins; jointly
-        with a mixture of class clusters; or with this and labels spread over the graph of neighbours. See
-        `marginshot.model.calibration`, and `marginshot.model.graph` for the last, which needs ``n_neighbors``.
+        logistic regression on 0 and 1; a softmax of f, or of log2(n_classes) · f, in the order of the margins. With
+        "mixture" the planes answer jointly with a mixture of class clusters, beside a softmax regression, and labels
+        that are hidden in turn weigh the two (`marginshot.model.stacking`). "graph" adds labels spread over the graph
+        of neighbours (`marginshot.model.graph`), and needs ``n_neighbors``.
     feature_transform : {"cl2n", "power", "discriminant", None} or transformer, default="cl2n"
         "cl2n" centres on the mean of labelled and unlabelled rows and scales to unit length; new rows use the stored
         mean. "power" first shortens long tails, ``sign(x) |x|^0.75``. "discriminant" also learns from the labels where
@@ -111,11 +121,12 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         with "rbf" and "poly", which the primal approximates by scikit-learn's Nystroem.
     n_landmarks : int, default=500
         Rows the approximation compares with; only for "rbf" and "poly" in the primal.
-    random_state : int, default=0
-        Seed of the samples of rows by which a large task is judged, and of the landmarks. A task of a few hundred rows
-        is used whole.
+    random_state : int, RandomState, Generator or None, default=0
+        Seed of the samples of rows by which a large task is judged, and of the landmarks. A generator, or with None
+        NumPy's global one, draws another seed in each `fit`. A task of a few hundred rows is used whole.
     n_jobs : int or None, default=None
-        Threads of a large task and of BLAS; None means as many as BLAS is set to use, −1 all cores.
+        Threads of a large task and of BLAS; None means as many as BLAS is set to use (``OMP_NUM_THREADS``), −1 all
+        cores.
     verbose : int, default=0
         1 writes a line to standard error at each stage and every few seconds, 2 at each iteration.
     callback : callable or None, default=None
@@ -141,6 +152,8 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         Value of the objective at the end of each stage.
     n_iter_ : ndarray of shape (n_classes,)
         Iterations over all stages.
+    domains_ : ndarray of int of shape (n_rows,) or None
+        Domain of each row of `fit`, given or found; None where the transform knows none.
     solver_ : {"dual", "primal"}
     n_features_in_ : int
 
@@ -164,6 +177,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         gamma1: float = 20.0,
         gamma2: float = 2.0,
         prior: PriorOption = "uniform",
+        meet_prior: bool = False,
         kernel: KernelOption = "linear",
         gamma: Literal["scale"] | float = "scale",
         degree: int = 3,
@@ -175,7 +189,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         max_iter: int = 500,
         solver: Literal["auto", "dual", "primal"] = "auto",
         n_landmarks: int = 500,
-        random_state: int = 0,
+        random_state: RandomStateOption = 0,
         n_jobs: int | None = None,
         verbose: int = 0,
         callback: Any = None,
@@ -185,6 +199,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         self.gamma1 = gamma1
         self.gamma2 = gamma2
         self.prior = prior
+        self.meet_prior = meet_prior
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -201,7 +216,15 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         self.verbose = verbose
         self.callback = callback
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        domains: ArrayLike | None = None,
+        picked: ArrayLike | None = None,
+    ) -> Self:
         """Solve for the planes of all classes on labelled and unlabelled rows together.
 
         Parameters
@@ -214,41 +237,58 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         sample_weight : array of shape (n_rows,), optional
             Weight of each labelled row among those of its class; 1 by default. A labelled row of weight
             zero is an unlabelled one; weights of unlabelled rows are not read.
+        groups : array of shape (n_rows,), optional
+            Rows of one group are one example: frames of a burst, clips of a recording, copies. Labelled rows of a class
+            and group share the weight of one, labels are hidden group by group, and of the unlabelled rows of a group
+            one takes part in the mixture.
+        domains : array of shape (n_rows,), optional
+            Camera, light or source of each row, where one shifts the rows it gave: each is seen from its own mean.
+            Without them they are found where the labels show a split to be one (`marginshot.model.domains`); zeros keep
+            all rows in one. Only ``feature_transform="discriminant"`` knows domains.
+        picked : array of bool of shape (n_rows,), optional
+            Labelled rows that somebody picked because their answers were wrong. They are examples like others. But
+            labels that are hidden to see how far answers can be believed are those of other rows.
         """
         settings = self._settings()
         self._check_options()
         self._forget()
         with limit_threads(self.n_jobs):
-            task = self._open_task(X, y, sample_weight, settings)
+            task = self._open_task(X, y, settings, sample_weight, groups, domains, picked)
             solution = solve(task, task.settings, starting_prior(self.prior, task.n_classes))
             self._learn(task, solution)
         return self
 
     def _open_task(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, settings: Settings
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        settings: Settings,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        domains: ArrayLike | None = None,
+        picked: ArrayLike | None = None,
     ) -> SmallTask | LargeTask:
         """The task of the user's rows and labels, small or large."""
         table = open_table(self, X, reset=True)
         n_rows = table.shape[0]
         known, weights = weigh_labels(sample_weight, read_labels(table, y), n_rows)
-        n_classes = len(known.classes)
-        settings = settings.for_task(n_classes, n_rows - len(known.index))
+        n_classes, numbers = len(known.classes), read_numbers(groups, n_rows, "group")
         starting_prior(self.prior, n_classes)
-        is_large = chooses_primal(self.solver, settings, table, self.feature_transform, n_classes)
-        takes_rows = settings.kernel_function.takes_rows
-        if not takes_rows and n_rows != table.shape[1]:
+        is_large = chooses_primal(self.solver, settings, table, n_classes)
+        if not settings.kernel_function.takes_rows and n_rows != table.shape[1]:
             raise ValueError(f'X must be a square kernel matrix with kernel="precomputed"; got shape {table.shape}.')
-        transformer = make_transform(self.feature_transform) if takes_rows else None
-        check_neighbours(settings.n_neighbors, transformer)
         problem = Problem(
             table=table,
             known=known,
-            weights=weights,
-            transformer=transformer,
+            weights=share_weights(weights, known, numbers),
+            groups=numbers,
+            domains=read_numbers(domains, n_rows, "domain"),
+            picked=read_picked(picked, n_rows)[known.index],
+            transformer=settings.make_transformer(),
             settings=settings,
             monitor=FitMonitor(self.verbose, self.callback, settings.stages, n_classes),
             n_landmarks=self.n_landmarks,
-            seed=self.random_state,
+            seed=draw_seed(self.random_state),
         )
         return LargeTask(problem) if is_large else SmallTask(problem)
 
@@ -259,6 +299,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         self.classes_, self.prior_ = task.known.classes, solution.shares
         self.objective_, self.n_iter_ = path.objective, path.n_iter.sum(axis=1)
         self.solver_ = "dual" if isinstance(task, SmallTask) else "primal"
+        self.domains_ = task.domains
         self._restore(predictor)
         if isinstance(task, SmallTask):
             self.alphas_ = task.alphas()
@@ -303,7 +344,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
 
     def _settings(self) -> Settings:
         parameters = self.get_params(deep=False)
-        names = ("feature_transform", "solver", "n_landmarks", "random_state", "n_jobs", "verbose", "callback")
+        names = ("solver", "n_landmarks", "random_state", "n_jobs", "verbose", "callback")
         for name in names:
             del parameters[name]
         return Settings(**parameters)
@@ -313,7 +354,6 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         if self.solver not in SOLVERS:
             raise ValueError(f"solver must be one of {', '.join(SOLVERS)}; got {self.solver!r}.")
         check_count("n_landmarks", self.n_landmarks, 2)
-        check_count("random_state", self.random_state, 0)
         if self.callback is not None and not callable(self.callback):
             raise ValueError(f"callback must be a callable or None; got {self.callback!r}.")
 
@@ -371,7 +411,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         >>> TransductiveMaxMarginClassifier.from_preset("auto", lambda1=0.1)
         TransductiveMaxMarginClassifier(calibration='graph',
                                         feature_transform='discriminant', lambda1=0.1,
-                                        lambda2='auto', n_neighbors=8,
+                                        lambda2=(0.0, 0.1, 1.0), n_neighbors=8,
                                         prior='estimate')
         """
         return cls(**(preset_parameters(preset) | parameters))

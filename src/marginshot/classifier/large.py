@@ -7,8 +7,6 @@ and with the discriminant transform, where the rows they make are a table of the
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,6 +14,7 @@ from marginshot.classifier.passes import QueryPass, RowMap, SupportPass, Varianc
 from marginshot.classifier.pipeline import Solution
 from marginshot.classifier.predictor import Predictor
 from marginshot.classifier.settings import Settings
+from marginshot.classifier.small import SmallTask
 from marginshot.classifier.task import OneTask, Problem
 from marginshot.data.rows import ArrayRows, ParquetRows, Rows, Table, map_blocks, strips
 from marginshot.model.kernels import Kernel
@@ -39,7 +38,7 @@ _KEPT_BYTES = 2 * 2**30
 SOLVERS = ("auto", "dual", "primal")
 
 
-def chooses_primal(solver: str, settings: Settings, source: Table, transform: Any, n_classes: int) -> bool:
+def chooses_primal(solver: str, settings: Settings, source: Table, n_classes: int) -> bool:
     """Whether the planes are the cheaper unknowns, or the only possible ones, or asked for."""
     possible = settings.kernel_function.is_named
     blocks_only = not isinstance(source, ArrayRows)
@@ -47,7 +46,7 @@ def chooses_primal(solver: str, settings: Settings, source: Table, transform: An
         instead = ["n_neighbors=0"]
         if settings.answers.uses_graph:
             instead.append('calibration="mixture"')
-        if isinstance(transform, str) and transform == "discriminant":
+        if getattr(settings.make_transformer(), "learns_from_labels", False):
             instead.append('feature_transform="power"')
         raise ValueError(
             f"n_neighbors={settings.n_neighbors} needs X in memory; got a {type(source).__name__}. "
@@ -93,11 +92,20 @@ class LargeTask(OneTask):
 
     def gram_of(self, chosen: Indices) -> Array:
         """Inner products (c, c) of the rows ``chosen`` (c,) in the space of the planes."""
+        features = self.features_of(chosen)
+        return np.asarray((features @ features.T).astype(np.float64))
+
+    def features_of(self, chosen: Indices) -> Rows:
+        """Features (c, P) of the rows ``chosen`` (c,) in the space of the planes."""
         order = np.argsort(chosen, kind="stable")
         sorted_rows = self.planes_map(self.planes_table.take(chosen[order]))
-        self.sample = np.empty_like(sorted_rows)
-        self.sample[order] = sorted_rows
-        return np.asarray((self.sample @ self.sample.T).astype(np.float64))
+        features = np.empty_like(sorted_rows)
+        features[order] = sorted_rows
+        return features
+
+    def small(self, problem: Problem) -> SmallTask:
+        """A small task of some of the rows."""
+        return SmallTask(problem)
 
     def follow_path(self, class_offsets: Array) -> None:
         """The λ2 sequence on the planes, a pass over the blocks for each evaluation."""
@@ -123,20 +131,14 @@ class LargeTask(OneTask):
         parts = [self.planes_map(strip) @ self.path.coef for _, strip in strips(self.support.X)]
         return np.concatenate([np.zeros((0, self.n_classes)), *parts]) + self.class_offsets
 
-    def query_margins(self) -> Array:
-        """Margins f (m, N) of some thousand queries under the planes."""
-        queries = np.setdiff1d(np.arange(self.n_rows), self.known.index, assume_unique=True)
-        rows = self.planes_table.take(queries[evenly(len(queries), LEAST_ROWS)])
-        return np.asarray(self.planes_map(rows) @ self.path.coef + self.class_offsets)
-
     def predictor(self, solution: Solution) -> Predictor:
         """Planes; those of an approximated kernel become an expansion over the landmarks."""
-        mixture = None
+        coef, mixture, regression = self.path.coef, None, np.zeros_like(self.path.coef)
         if isinstance(solution.mixture, Mixture):
             # A mixture that answers was fitted in the planes' own space, to these rows.
-            mixture = (self.sample.T @ solution.mixture.coef.T, solution.mixture.intercept)
-        coef = self.path.coef
-        score_coef, score_intercept = solution.combination.planes(coef, solution.offsets, mixture)
+            mixture = (self.features_of(self.chosen).T @ solution.mixture.coef.T, solution.mixture.intercept)
+            regression = self.features_of(self.regression_rows).T @ self.regression_coef
+        score_coef, score_intercept = solution.combination.planes(coef, solution.offsets, mixture, regression)
         nystroem = self.planes_map.nystroem if self.kernel_map is None else self.kernel_map.nystroem
         if nystroem is not None:
             coef, score_coef = nystroem.normalization_.T @ coef, nystroem.normalization_.T @ score_coef

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 Estimator = TypeVar("Estimator", bound="TransductiveMaxMarginClassifier")
 
-FORMAT = "marginshot-classifier-6"
+FORMAT = "marginshot-classifier-7"
 
 
 def save(estimator: TransductiveMaxMarginClassifier, path: str | os.PathLike[str]) -> None:
@@ -40,6 +41,8 @@ def save(estimator: TransductiveMaxMarginClassifier, path: str | os.PathLike[str
             "apply it to X yourself and use feature_transform=None."
         )
     settings["callback"] = None  # a callback is not saved: it belongs to the session that fitted
+    if not isinstance(settings["random_state"], Integral):
+        settings["random_state"] = None  # nor is a generator
     for name in ("lambda2", "prior"):
         if settings[name] is not None and not isinstance(settings[name], str):
             settings[name] = np.asarray(settings[name], dtype=float).tolist()

@@ -3,46 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from marginshot.model.calibration import CALIBRATIONS, Calibration
 from marginshot.model.kernels import Kernel, make_kernel
-from marginshot.model.shares import QUERIES_A_CLASS, is_estimated
+from marginshot.model.named_transforms import check_neighbours, make_transform
+from marginshot.model.shares import is_estimated
 
 KernelOption = Literal["linear", "rbf", "poly", "precomputed"] | Callable[..., Any]
 PriorOption = Literal["uniform", "estimate"] | ArrayLike | None
 CalibrationOption = Literal["platt", "logistic", "none", "softmax", "mixture", "graph"]
-Lambda2Option = Sequence[float] | Literal["auto"]
+Lambda2Option = Sequence[float]
 PresetOption = Literal["printed", "paper", "auto", "balanced"]
 
-PRINTED_LAMBDA2 = (0.0, 1e-5, 1e-3, 0.1, 1.0)
-LAMBDA2 = (0.0, 0.1, 1.0)  # without 1e-5 and 1e-3: their stages end where they start
+#: The paper's stages.
+LAMBDA2 = (0.0, 1e-5, 1e-3, 0.1, 1.0)
+#: Those of "auto", for speed: the stages left out end where they start.
+FEWER_LAMBDA2 = (0.0, 0.1, 1.0)
 
-_PRINTED: dict[str, Any] = {"prior": None, "calibration": "logistic", "lambda2": PRINTED_LAMBDA2, "tol": 3e-5}
-_AUTO: dict[str, Any] = {
-    "feature_transform": "discriminant",
-    "n_neighbors": 8,
-    "prior": "estimate",
-    "lambda2": "auto",
-    "calibration": "graph",
+_PAPER: dict[str, Any] = {
+    "lambda2": LAMBDA2,
+    "prior": "uniform",
+    "meet_prior": False,
+    "n_neighbors": 0,
+    "calibration": "platt",
+    "feature_transform": "cl2n",
+    "tol": 3e-4,
 }
-#: "printed" is the paper word for word. "paper" adds the offset and Platt's smoothed targets, and has fewer stages.
+_AUTO: dict[str, Any] = {
+    "lambda2": FEWER_LAMBDA2,
+    "prior": "estimate",
+    "meet_prior": False,
+    "n_neighbors": 8,
+    "calibration": "graph",
+    "feature_transform": "discriminant",
+    "tol": 3e-4,
+}
+#: "printed" is the paper's objective as printed, solved in function space. "paper" adds the offset and Platt's
+#: smoothed targets.
 #: "auto" adds the steps for unbalanced and many classes. "balanced" is "auto" for classes known to have equally many
 #: unlabelled rows.
-#: docs/results/departures.md measures each difference.
+#: Each has a value for every parameter in which presets differ. docs/results/departures.md measures the differences.
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
-        "printed": MappingProxyType(_PRINTED),
-        "paper": MappingProxyType({}),
+        "printed": MappingProxyType(_PAPER | {"prior": None, "calibration": "logistic", "tol": 3e-5}),
+        "paper": MappingProxyType(_PAPER),
         "auto": MappingProxyType(_AUTO),
-        "balanced": MappingProxyType(_AUTO | {"prior": "uniform"}),
+        "balanced": MappingProxyType(_AUTO | {"prior": "uniform", "meet_prior": True}),
     }
 )
 
@@ -56,9 +70,16 @@ def preset_parameters(preset: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Hyper-parameters shared by the estimator and by `solve_tasks`; the defaults are the paper's.
+    """Hyper-parameters of `TransductiveMaxMarginClassifier`, which documents each of them, for `solve_tasks`.
 
-    `TransductiveMaxMarginClassifier` documents each of them.
+    The defaults are the paper's.
+
+    Examples
+    --------
+    >>> Settings(lambda1=0.1).stages
+    (0.0, 1e-05, 0.001, 0.1, 1.0)
+    >>> Settings.from_preset("auto", lambda1=0.1).n_neighbors
+    8
     """
 
     lambda1: float = 0.04
@@ -66,12 +87,14 @@ class Settings:
     gamma1: float = 20.0
     gamma2: float = 2.0
     prior: PriorOption = "uniform"
+    meet_prior: bool = False
     kernel: KernelOption = "linear"
     gamma: Literal["scale"] | float = "scale"
     degree: int = 3
     coef0: float = 1.0
     n_neighbors: int = 0
     calibration: CalibrationOption = "platt"
+    feature_transform: Any = "cl2n"
     tol: float = 3e-4
     max_iter: int = 500
 
@@ -97,6 +120,33 @@ class Settings:
             raise ValueError(
                 f'prior must be "uniform", "estimate", an array of class shares, or None; got {self.prior!r}.'
             )
+        self._check_meeting()
+        check_neighbours(self.n_neighbors, self.make_transformer())
+
+    @classmethod
+    def from_preset(cls, preset: PresetOption, **parameters: Any) -> Self:
+        """Settings of a preset, one of `PRESETS`, and any others given here."""
+        return cls(**(preset_parameters(preset) | parameters))
+
+    def _check_meeting(self) -> None:
+        """Raise ValueError where answers are to meet shares that nobody knows, or cannot meet any."""
+        if not isinstance(self.meet_prior, bool | np.bool_):
+            raise ValueError(f"meet_prior must be True or False; got {self.meet_prior!r}.")
+        if not self.meet_prior:
+            return
+        if self.prior is None or is_estimated(self.prior):
+            raise ValueError(
+                f"meet_prior=True needs class shares that are known; got prior={self.prior!r}. "
+                'Set prior="uniform" or an array of shares.'
+            )
+        if not self.answers.answers_jointly:
+            raise ValueError(
+                f'meet_prior=True needs calibration="mixture" or "graph"; got calibration="{self.calibration}".'
+            )
+
+    def make_transformer(self) -> Any:
+        """An unfitted transformer of the rows; None where they stay as they are, or are a kernel matrix."""
+        return make_transform(self.feature_transform) if self.kernel_function.takes_rows else None
 
     @cached_property
     def kernel_function(self) -> Kernel:
@@ -116,23 +166,17 @@ class Settings:
     @property
     def meets_shares(self) -> bool:
         """Whether answers are to meet the class shares, as far as these are certain."""
-        return self.answers.answers_jointly and self.prior is not None
+        return self.answers.answers_jointly and (self.meet_prior or is_estimated(self.prior))
 
     @property
     def stages(self) -> tuple[float, ...]:
-        """The values of ``lambda2``; raises while it is "auto"."""
-        if isinstance(self.lambda2, str):
-            raise TypeError('lambda2 is "auto"; call for_task to get its values.')
+        """The values of ``lambda2``."""
         return tuple(float(value) for value in self.lambda2)
 
-    def for_task(self, n_classes: int, n_query: int) -> Settings:
-        """The settings with numbers for ``lambda2`` for a task of ``n_classes`` and ``n_query`` queries."""
-        if not isinstance(self.lambda2, str):
-            return self
-        if n_query < QUERIES_A_CLASS * n_classes:
-            return replace(self, lambda2=(0.0,))
-        last = min(1.0, 5.0 / n_classes)
-        return replace(self, lambda2=(*(value for value in LAMBDA2 if value < last), last))
+
+def as_settings(settings: Settings | PresetOption) -> Settings:
+    """The settings themselves, or those of the preset that is named."""
+    return settings if isinstance(settings, Settings) else Settings.from_preset(settings)
 
 
 def check_count(name: str, value: object, least: int) -> None:
@@ -149,14 +193,11 @@ def _check_number(name: str, value: object, *, positive: bool, instead: str = ""
 
 
 def _check_lambda2(values: object) -> None:
-    if isinstance(values, str) and values == "auto":
-        return
     try:
         array: NDArray[np.float64] = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         array = np.empty((0, 0))
     if array.ndim != 1 or not len(array) or not np.isfinite(array).all() or (array < 0).any():
         raise ValueError(
-            "lambda2 must be a sequence of numbers, none negative, such as (0, 0.1, 1) or (0,), or "
-            f'"auto"; got {values!r}.'
+            f"lambda2 must be a sequence of numbers, none negative, such as (0, 0.1, 1) or (0,); got {values!r}."
         )

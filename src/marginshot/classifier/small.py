@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from marginshot.classifier.passes import RowMap
 from marginshot.classifier.pipeline import Solution
 from marginshot.classifier.predictor import Predictor
-from marginshot.classifier.task import OneTask
+from marginshot.classifier.task import OneTask, Problem
 from marginshot.data.rows import ArrayRows
 from marginshot.model.margin import MarginLoss, one_vs_rest
 from marginshot.model.mixture import Mixture
@@ -27,6 +27,10 @@ class SmallTask(OneTask):
     def in_memory(self) -> bool:
         """True: the transformed rows are kept."""
         return True
+
+    def small(self, problem: Problem) -> SmallTask:
+        """A task of some of the rows."""
+        return SmallTask(problem)
 
     def transform(self) -> None:
         """Fit and apply the feature transform, unless the user gives the kernel matrix."""
@@ -73,10 +77,6 @@ class SmallTask(OneTask):
         """Margins f (n, N) of the labelled rows, from the solver."""
         return self.path.scores[: self.n_support]
 
-    def query_margins(self) -> Array:
-        """Margins f (m, N) of the queries, from the solver."""
-        return self.path.scores[self.n_support :]
-
     def alphas(self) -> Array:
         """α of each class over the rows of the table, (N, M)."""
         alphas = np.empty((self.n_classes, self.n_rows))
@@ -90,7 +90,11 @@ class SmallTask(OneTask):
             over_rows = np.zeros_like(coef)
             over_rows[self.chosen] = solution.mixture.coef.T
             mixture = (over_rows, solution.mixture.intercept)
-        score_coef, score_intercept = solution.combination.planes(coef, solution.offsets, mixture)
+        regression: Array | float = 0.0
+        if solution.mixture is not None:
+            regression = np.zeros_like(coef)
+            regression[self.regression_rows] = self.regression_coef
+        score_coef, score_intercept = solution.combination.planes(coef, solution.offsets, mixture, regression)
         if self.kernel.is_linear:
             coef, score_coef = self.table.X.T @ coef, self.table.X.T @ score_coef
         return Predictor(

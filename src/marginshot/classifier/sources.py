@@ -10,9 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from marginshot._lib.validation import refuse_masked
 from marginshot.classifier.large import LEAST_ROWS
-from marginshot.data.labels import Labelled, encode_labels
+from marginshot.data.labels import Labelled, encode_labels, is_missing
 from marginshot.data.rows import ArrayRows, ParquetRows, Table
+
+# Weights beside which the sums and squares of others neither overflow nor vanish.
+_LEAST_WEIGHT, _MOST_WEIGHT = 1e-9, 1e9
 
 
 def open_table(estimator: Any, X: Any, *, reset: bool) -> Table:
@@ -20,6 +24,7 @@ def open_table(estimator: Any, X: Any, *, reset: bool) -> Table:
 
     Values of a large table are checked later, in the first pass over its blocks.
     """
+    refuse_masked(X, "X")
     if getattr(getattr(X, "dtype", None), "kind", "") in ("m", "M"):
         raise ValueError(f"X must be an array of real numbers; got dtype {X.dtype}. Turn times into numbers first.")
     source = _as_blocks(X)
@@ -54,6 +59,7 @@ def read_labels(source: Table, y: Any) -> Labelled:
     if hasattr(source, "read_labels"):
         known: Labelled = source.read_labels(y)
         return known
+    refuse_masked(y, "y")
     return Labelled.from_codes(*encode_labels(y, n_rows=source.shape[0]))
 
 
@@ -64,12 +70,15 @@ def weigh_labels(sample_weight: ArrayLike | None, known: Labelled, n_rows: int) 
     """
     if sample_weight is None:
         return known, np.ones(len(known.index))
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    weights = _as_weights(sample_weight)
     if weights.shape != (n_rows,):
         raise ValueError(f"sample_weight must have shape ({n_rows},), a number for each row of X; got {weights.shape}.")
     weights = weights[known.index]
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        raise ValueError(f"sample_weight of labelled rows must be finite and not negative; got {weights.min()}.")
+    if (wrong := weights[~((weights == 0.0) | (weights >= _LEAST_WEIGHT) & (weights <= _MOST_WEIGHT))]).size:
+        raise ValueError(
+            f"sample_weight of labelled rows must be finite and not negative: 0, or {_LEAST_WEIGHT:g} to "
+            f"{_MOST_WEIGHT:g}; got {wrong[0]:g}."
+        )
     if not weights.any():
         raise ValueError("sample_weight is zero for every labelled row; give at least one row of two classes a weight.")
     if weights.all():
@@ -79,6 +88,56 @@ def weigh_labels(sample_weight: ArrayLike | None, known: Labelled, n_rows: int) 
     if len(present) < 2:
         raise ValueError(f"Only class {known.classes[present[0]]} has labelled rows whose sample_weight is above zero.")
     return Labelled(known.classes[present], known.index[counts], labels), weights[counts]
+
+
+def _as_weights(sample_weight: ArrayLike) -> NDArray[np.float64]:
+    """Weights as floating-point numbers; raises ValueError where they are none."""
+    refuse_masked(sample_weight, "sample_weight")
+    given = np.asarray(sample_weight)
+    try:
+        return given.astype(np.float64, casting="unsafe" if given.dtype == object else "same_kind")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must be real numbers; got dtype {given.dtype}.") from error
+
+
+def read_numbers(values: ArrayLike | None, n_rows: int, kind: str) -> NDArray[np.int64] | None:
+    """Number (n_rows,) of the ``kind`` of each row, "group" or "domain"; None where none are given."""
+    if values is None:
+        return None
+    refuse_masked(values, f"{kind}s")
+    given = np.asarray(values)
+    if given.shape != (n_rows,):
+        raise ValueError(f"{kind}s must have shape ({n_rows},), a {kind} for each row of X; got {given.shape}.")
+    if given.dtype.kind not in "iub" and (none := np.flatnonzero([is_missing(value) for value in given])).size:
+        raise ValueError(
+            f"{kind}s must name a {kind} for each row of X; row {none[0]} has none. Give it one of its own."
+        )
+    try:
+        return np.unique(given, return_inverse=True)[1].astype(np.int64)
+    except TypeError as error:
+        raise ValueError(f"{kind}s must be numbers, or texts, that can be sorted ({error}).") from error
+
+
+def read_picked(picked: ArrayLike | None, n_rows: int) -> NDArray[np.bool_]:
+    """Which rows (n_rows,) were picked by somebody; none where nothing is given."""
+    given = np.zeros(n_rows, dtype=bool) if picked is None else np.asarray(picked)
+    if given.shape != (n_rows,) or given.dtype != bool:
+        raise ValueError(
+            f"picked must be True or False for each of the {n_rows} rows of X; got {given.dtype}, shape {given.shape}."
+        )
+    return given
+
+
+def share_weights(
+    weights: NDArray[np.float64], known: Labelled, groups: NDArray[np.int64] | None
+) -> NDArray[np.float64]:
+    """Weights (n,) of the labelled rows, those of one class and group divided by how many they are."""
+    if groups is None:
+        return weights
+    _, places, counts = np.unique(
+        np.stack((groups[known.index], known.labels)), axis=1, return_inverse=True, return_counts=True
+    )
+    return np.asarray(weights / counts[places.ravel()])
 
 
 def lazy_on_dask(method: Callable[..., Any]) -> Callable[..., Any]:

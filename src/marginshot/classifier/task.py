@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from marginshot._lib.warn import warn_user
 from marginshot.classifier.passes import DividePass, RowMap, column_sums
-from marginshot.classifier.pipeline import NEIGHBOURS_OF_SHARES, AnsweredRows, Solution, Space
+from marginshot.classifier.pipeline import NEIGHBOURS_OF_SHARES, ExpertScores, HiddenLabels, Solution, Space
 from marginshot.classifier.predictor import FittedScores, Predictor
 from marginshot.classifier.progress import FitMonitor
 from marginshot.classifier.settings import Settings
 from marginshot.data.labels import Labelled
-from marginshot.data.rows import ArrayRows, Table
+from marginshot.data.rows import ArrayRows, Rows, Table
 from marginshot.model.counts import Divide
 from marginshot.model.graph import LabelGraph, Spread
 from marginshot.model.mixture import Mixture, believe, fit_mixture
@@ -26,7 +28,9 @@ from marginshot.model.neighbour_search import nearest_in_gram
 from marginshot.model.neighbours import NeighbourSmoothing, neighbour_weight, neighbours_in_task, smooth_gram
 from marginshot.model.platt import Regression, fit_platt
 from marginshot.model.primitives import centre_and_scale
-from marginshot.model.subsets import evenly, sample_rows
+from marginshot.model.regression import fit_regression
+from marginshot.model.stacking import N_FOLDS, folds_of
+from marginshot.model.subsets import SAMPLED_QUERIES, evenly, sample_rows
 from marginshot.model.transforms import CentreAndNormalise, differ_in_length, widened
 from marginshot.solvers.continuation import Path
 
@@ -47,6 +51,12 @@ class Problem:
     known : Labelled
     weights : ndarray of shape (n,)
         What each labelled row counts for.
+    groups : ndarray of int of shape (n_rows,) or None
+        Rows of one group are one example; None where every row is its own.
+    domains : ndarray of int of shape (n_rows,) or None
+        Numbered from 0; None where they are to be found.
+    picked : ndarray of bool of shape (n,)
+        Labelled rows that say nothing of how often answers are right.
     transformer : transformer or None
         Not fitted yet.
     settings : Settings
@@ -55,16 +65,22 @@ class Problem:
         Of an approximated kernel.
     seed : int
         Of every sample of rows.
+    is_sample : bool, default=False
+        The table is a sample already, of which all rows are used.
     """
 
     table: Table
     known: Labelled
     weights: Array
+    groups: Indices | None
+    domains: Indices | None
+    picked: NDArray[np.bool_]
     transformer: Any
     settings: Settings
     monitor: FitMonitor
     n_landmarks: int
     seed: int
+    is_sample: bool = False
 
 
 class OneTask(ABC):
@@ -78,6 +94,7 @@ class OneTask(ABC):
         self.n_rows = problem.table.shape[0]
         self.n_support, self.n_classes = len(problem.known.index), len(problem.known.classes)
         self.n_query = self.n_rows - self.n_support
+        self.domains: Indices | None = None
         self.smoothing: NeighbourSmoothing | None = None
         self.graph: LabelGraph | None = None
         self.graph_logits: Array | None = None
@@ -115,7 +132,9 @@ class OneTask(ABC):
         if transformer is None:
             rows = X
         elif isinstance(transformer, CentreAndNormalise):
-            rows, self.lengths = transformer.fit_unit_rows(X, self.known.codes(self.n_rows))
+            codes, problem = self.known.codes(self.n_rows), self.problem
+            rows, self.lengths = transformer.fit_unit_rows(X, codes, problem.groups, problem.domains)
+            self.domains = getattr(transformer, "domains_", None)
         else:
             # A user's transformer does not see the labels: it would take −1 for a class.
             rows = np.asarray(transformer.fit_transform(X))
@@ -126,21 +145,21 @@ class OneTask(ABC):
         self.smoothing = NeighbourSmoothing(n_neighbors, weight)
         self.table = ArrayRows(self.smoothing.fit_transform(cast(ArrayRows, self.table).X))
 
-    def spread_labels(self) -> float:
-        """Spread the labels over the graph of neighbours; returns the weight of its logits."""
+    def spread_labels(self) -> None:
+        """Spread the labels over the graph of neighbours."""
         smoothing = cast(NeighbourSmoothing, self.smoothing)
-        known, weights = self.known, self.problem.weights
-        self.spread = Spread.fit(smoothing, known.index, known.labels, weights, self.n_classes)
-        return self._listen_to_graph(smoothing)
-
-    def _listen_to_graph(self, smoothing: NeighbourSmoothing) -> float:
-        self.graph = self.spread.graph(smoothing.rows)
+        self.spread = self.spread_over(smoothing)
+        self.graph = self.spread.graph()
         self.graph_logits = self.graph.logits_of_fitted(smoothing.filled)
-        return self.graph.weight
+
+    def spread_over(self, smoothing: NeighbourSmoothing) -> Spread:
+        """The labels spread over the rows and neighbours that ``smoothing`` found."""
+        known = self.known
+        return Spread.fit(smoothing, known.index, known.labels, self.problem.weights, self.n_classes)
 
     def fit_mixture(self, space: Space, shares: Array | None, equal_odds: float, heard: Array | float) -> Mixture:
         """Fit a mixture to a sample of the rows; its coefficients are over the sample, `chosen`."""
-        positions, queries = sample_rows(self.known.index, self.known.labels, self.n_rows, self.problem.seed)
+        positions, queries = self.sample
         self.chosen = np.concatenate((self.known.index[positions], queries))
         self.chosen_labels = labels = self.known.labels[positions]
         hints = np.zeros((self.n_classes, len(queries)))
@@ -172,14 +191,81 @@ class OneTask(ABC):
 
         return divided
 
-    def answered_rows(self, solution: Solution) -> AnsweredRows:
-        """The rows that the mixture was fitted to."""
+    @cached_property
+    def sample(self) -> tuple[Indices, Indices]:
+        """Positions among the labelled rows, and row numbers of queries, that stand for all of them."""
+        known, problem = self.known, self.problem
+        if problem.is_sample:
+            return np.arange(self.n_support), np.flatnonzero(known.codes(self.n_rows) < 0)
+        order = np.arange(self.n_rows)
+        if isinstance(problem.table, ArrayRows) and self.n_query > SAMPLED_QUERIES:
+            order = np.argsort(row_sums(problem.table), kind="stable")
+        return sample_rows(known.index, known.labels, self._groups_of(np.arange(self.n_rows)), order, problem.seed)
+
+    def _groups_of(self, rows: Indices) -> Indices:
+        """Group of each of these ``rows`` (c,)."""
+        groups = self.problem.groups
+        return rows if groups is None else groups[rows]
+
+    def fit_regression(self) -> None:
+        """Fit the softmax regression to the labelled rows, or to a sample of them."""
+        positions, _ = self.sample
+        self.regression_rows = self.known.index[positions]
+        weights, labels = self.problem.weights[positions], self.known.labels[positions]
+        self.regression_coef = fit_regression(self.gram_of(self.regression_rows), labels, weights, self.n_classes)
+
+    def expert_scores(self, solution: Solution) -> ExpertScores:
+        """Scores of the experts at the rows that the mixture was fitted to."""
         queries = self.chosen[len(self.chosen_labels) :]
-        scores = self.fitted_scores(self.predictor(solution))(widened(self.table.take(queries)), queries)
+        rows = widened(self.table.take(queries))
+        transductive, inductive = (
+            self.fitted_scores(self.predictor(solution.believing(np.array(alone))))(rows, queries)
+            for alone in ((1.0, 0.0), (0.0, 1.0))
+        )
         if self.smoothing is None:
-            return AnsweredRows(self.gram_of(self.chosen), self.chosen_labels, scores)
-        rows = self.smoothing.stored(self.chosen)
-        return AnsweredRows(rows @ rows.T, self.chosen_labels, scores)
+            gram = self.gram_of(self.chosen)
+        else:
+            stored = self.smoothing.stored(self.chosen)
+            gram = stored @ stored.T
+        return ExpertScores(gram, self.chosen_labels, transductive, inductive)
+
+    @abstractmethod
+    def small(self, problem: Problem) -> OneTask:
+        """A small task of the same kind."""
+
+    def hide_labels(self) -> Iterator[HiddenLabels]:
+        """Small tasks of a sample of the rows, a third of whose labels is hidden in turn."""
+        problem = self.problem
+        positions, queries = self.sample
+        support, labels, weights = self.known.index[positions], self.known.labels[positions], problem.weights[positions]
+        chosen = np.union1d(support, queries)
+        places = np.searchsorted(chosen, support)
+        counted = np.where(problem.picked[positions], 0.0, weights)
+        rows = problem.table.take(chosen)
+        if not self.settings.kernel_function.takes_rows:
+            rows = rows[:, chosen]
+        folds = folds_of(labels, self._groups_of(support), rows[places].sum(axis=1, dtype=np.float64))
+        for fold in range(N_FOLDS):
+            hidden, kept = folds == fold, folds != fold
+            if not counted[hidden].any() or self.path.interrupted:
+                continue
+            task = self.small(
+                replace(
+                    problem,
+                    table=ArrayRows(rows),
+                    known=Labelled(self.known.classes, places[kept], labels[kept]),
+                    weights=weights[kept],
+                    picked=problem.picked[positions][kept],
+                    groups=self._groups_of(chosen),
+                    domains=None if self.domains is None else self.domains[chosen],
+                    transformer=None if problem.transformer is None else clone(problem.transformer),
+                    monitor=FitMonitor(0, None, self.settings.stages, self.n_classes),
+                    is_sample=True,
+                )
+            )
+            yield HiddenLabels(task, np.searchsorted(task.sample[1], places[hidden]), labels[hidden], counted[hidden])
+            if task.path.interrupted:
+                self.path = replace(self.path, interrupted=True)
 
     def fitted_scores(self, predictor: Predictor) -> FittedScores:
         """Scores of the rows of the task's table."""
@@ -205,16 +291,32 @@ class OneTask(ABC):
         """Kernel matrix (c, c) of the rows ``chosen`` (c,), which may be changed."""
 
     @abstractmethod
+    def build_kernel(self) -> None:
+        """Compare the rows by the kernel."""
+
+    @abstractmethod
+    def follow_path(self, class_offsets: Array) -> None:
+        """Fit the planes along the growing λ2, with these offsets (N,) of f."""
+
+    @abstractmethod
     def support_margins(self) -> Array:
         """f (n, N) of the labelled rows."""
 
     @abstractmethod
-    def query_margins(self) -> Array:
-        """f (m, N) of the queries, or of some of them."""
-
-    @abstractmethod
     def predictor(self, solution: Solution) -> Predictor:
         """What `predict` needs."""
+
+
+def row_sums(table: ArrayRows) -> Array:
+    """Sum of the features of each row, (n_rows,): a number that does not depend on the order of rows."""
+    sums = np.empty(table.shape[0])
+
+    def add_up(start: int, block: Rows) -> tuple[Array, ...]:
+        sums[start : start + len(block)] = block.sum(axis=1, dtype=np.float64)
+        return ()
+
+    table.accumulate(add_up)
+    return sums
 
 
 def fit_on_blocks(transformer: Any, source: Table) -> None:

@@ -21,11 +21,6 @@ from marginshot.model.platt import PLAIN, PLATT, Regression, platt_probabilities
 Array = NDArray[np.float64]
 
 PLATT_WEIGHT = 2.0  # of Platt's log-odds beside the logits of the mixture. Flat: 1.3 to 3 within 0.05 points
-# Of scores beside `Evidence.temperature` and the variance within classes. Chosen with the constants of
-# `marginshot.model.temperature`; not flat: 0.22 and 0.5 cost 1.0 and 0.4 points of expected calibration error.
-SHARPNESS, OF_TEMPERATURE = 0.26, 0.6
-# Standard deviation over the classes that Platt's log-odds of queries have where no mixture speaks. Flat: 1.5 to 2.
-SPREAD_OF_LOG_ODDS, LEAST_SPREAD = 1.7, 0.1
 
 
 class Margins(Protocol):
@@ -33,9 +28,6 @@ class Margins(Protocol):
 
     def fit_platt(self, regression: Regression) -> tuple[Array, Array]:
         """Slopes and intercepts, each (..., N), of a regression of each class on the margins of the support."""
-
-    def query_margins(self) -> Array:
-        """f (..., m, N) of the queries, or of some of them."""
 
 
 @dataclass(frozen=True)
@@ -45,55 +37,67 @@ class Evidence:
     Attributes
     ----------
     n_support, n_classes : int
-    within, trust, temperature : ndarray of shape (...)
-        Of the mixture: the share of variance within classes, 0 where it is silent, and how sharp it may be.
-    omega : ndarray of shape (...)
-        Weight of the graph.
+    within : ndarray of shape (...)
+        Share of the variance within the classes of the mixture, 1 where there is none.
     """
 
     n_support: int
     n_classes: int
     within: Array
-    trust: Array
-    temperature: Array
-    omega: Array
 
 
 @dataclass(frozen=True)
 class Combination:
-    """Scores A f + B + τ g + κ h of margins f, a mixture's logits g and a graph's h.
+    """Scores A f + B + τ g + κ h + ρ r of margins f, logits g of a mixture, h of a graph and r of the regression.
+
+    All but the last are the transductive expert, the last is the inductive one.
 
     Attributes
     ----------
     slope, intercept : ndarray of shape (..., N)
         A and B.
-    temper, of_graph : ndarray of shape (...)
-        τ and κ.
+    temper, of_graph, of_regression : ndarray of shape (...)
+        τ, κ and ρ.
     """
 
     slope: Array
     intercept: Array
     temper: Array
     of_graph: Array
+    of_regression: Array
 
-    def scores(self, margins: Array, logits: Array | float, graph_logits: Array | float) -> Array:
+    def transductive(self, margins: Array, logits: Array | float, graph_logits: Array | float) -> Array:
         """Scores (..., n_rows, N) of ``margins``, and of the logits of mixture and graph, of that shape."""
         of_margins = self.slope[..., None, :] * margins + self.intercept[..., None, :]
         return of_margins + self.temper[..., None, None] * logits + self.of_graph[..., None, None] * graph_logits
 
-    def scaled(self, factor: Array) -> Combination:
-        """Scores times ``factor`` (...): the answers stay, their probabilities do not."""
+    def inductive(self, regression_logits: Array) -> Array:
+        """Scores (..., n_rows, N) of the regression's logits, of that shape."""
+        return self.of_regression[..., None, None] * regression_logits
+
+    def weighted(self, weights: Array) -> Combination:
+        """The experts' scores times ``weights`` (..., 2), the transductive one's first."""
+        factor, of_regression = weights[..., 0], weights[..., 1]
         of_classes = factor[..., None]
         return Combination(
-            of_classes * self.slope, of_classes * self.intercept, factor * self.temper, factor * self.of_graph
+            of_classes * self.slope,
+            of_classes * self.intercept,
+            factor * self.temper,
+            factor * self.of_graph,
+            of_regression * self.of_regression,
         )
 
-    def planes(self, coef: Array, offsets: Array, mixture: tuple[Array, Array] | None) -> tuple[Array, Array]:
-        """Planes (P, N) and constants (N,) of the scores but for the graph, from those of f and of the mixture."""
+    def planes(
+        self, coef: Array, offsets: Array, mixture: tuple[Array, Array] | None, regression: Array | float
+    ) -> tuple[Array, Array]:
+        """Planes (P, N) and constants (N,) of the scores but for the graph, from those of f, mixture and regression."""
         score_coef, score_intercept = self.slope * coef, self.slope * offsets + self.intercept
-        if mixture is None:
-            return score_coef, score_intercept
-        return score_coef + self.temper * mixture[0], score_intercept + self.temper * mixture[1]
+        if mixture is not None:
+            score_coef, score_intercept = (
+                score_coef + self.temper * mixture[0],
+                score_intercept + self.temper * mixture[1],
+            )
+        return score_coef + self.of_regression * regression, score_intercept
 
 
 class Calibration(ABC):
@@ -135,7 +139,7 @@ class Platt(Calibration):
         """A and B of each class, fitted on the support."""
         slope, intercept = task.fit_platt(self.regression)
         nothing = np.zeros(slope.shape[:-1])
-        return Combination(slope, intercept, nothing, nothing)
+        return Combination(slope, intercept, nothing, nothing, nothing)
 
     def probabilities(self, scores: Array) -> Array:
         """σ of the scores, normalised."""
@@ -162,7 +166,7 @@ class Unscaled(Calibration):
         """One slope for all classes."""
         n_classes, nothing = evidence.n_classes, np.zeros(evidence.within.shape)
         slope = np.full((*nothing.shape, n_classes), self.sharpness(n_classes))
-        return Combination(slope, np.zeros_like(slope), nothing, nothing)
+        return Combination(slope, np.zeros_like(slope), nothing, nothing, nothing)
 
     def sharpness(self, n_classes: int) -> float:
         """Factor of the margins."""
@@ -180,24 +184,17 @@ class Softmax(Unscaled):
 
 
 class MixtureCalibration(Calibration):
-    """Scores are logits σ (g + 2 · Platt's log-odds): the mixture's posterior times the square of Platt's odds."""
+    """Two experts: g + 2 · Platt's log-odds (the mixture's posterior times the square of Platt's odds), and r."""
 
     name = "mixture"
     answers_jointly = True
 
     def combine(self, task: Margins, evidence: Evidence) -> Combination:
-        """Sharpened by `sharpness_of`; the graph counts for 1/τ of the rest, with τ of `temper_of`."""
+        """Both experts as they come; the graph counts for 1/τ, with τ of `temper_of`."""
         slope, intercept = task.fit_platt(PLATT)
-        shape = evidence.n_support, evidence.n_classes
-        sharpness = sharpness_of(evidence.temperature, evidence.within) * temper_beside_graph(*shape, evidence.omega)
-        silent = evidence.trust == 0.0
-        if np.any(silent):
-            of_margins = Combination(slope, intercept, 0.0 * evidence.within, 0.0 * evidence.within)
-            log_odds = of_margins.scores(task.query_margins(), 0.0, 0.0)
-            sharpness = np.where(silent, sharpness_of_planes(log_odds) / PLATT_WEIGHT, sharpness)
-        weight = PLATT_WEIGHT * sharpness[..., None]
-        of_graph = sharpness / temper_of(*shape, evidence.within)
-        return Combination(weight * slope, weight * intercept, sharpness, of_graph)
+        one = np.ones_like(evidence.within)
+        of_graph = 1.0 / temper_of(evidence.n_support, evidence.n_classes, evidence.within)
+        return Combination(PLATT_WEIGHT * slope, PLATT_WEIGHT * intercept, one, of_graph, one)
 
 
 class GraphCalibration(MixtureCalibration):
@@ -212,37 +209,6 @@ CALIBRATIONS: dict[str, Calibration] = {
 }
 
 
-def sharpness_of(temperature: Array, within: Array) -> Array:
-    """Sharpness σ (...) = 0.26 T^0.6 / sqrt(within) of the sum of planes and mixture.
-
-    Both parts are overconfident, and repeat each other. T (...) says by how much, and clusters that are far apart
-    (``within`` (...) is small) bear more.
-
-    Examples
-    --------
-    >>> sharpness_of(np.array([1.0, 0.2]), np.array(0.5)).round(2)
-    array([0.37, 0.14])
-    """
-    return np.asarray(SHARPNESS * temperature**OF_TEMPERATURE / np.sqrt(within))
-
-
-def sharpness_of_planes(log_odds: Array) -> Array:
-    """Sharpness (...) of Platt's ``log_odds`` (..., m, N) of queries where nothing else speaks.
-
-    Planes pass their few labelled rows at a margin of one whatever lies between, so Platt's slope means little. The
-    spread of the queries' log-odds tells what they are compared with; without queries nothing is changed.
-
-    Examples
-    --------
-    >>> sharpness_of_planes(np.array([[0.4, -0.4], [-0.2, 0.2]])).round(2)
-    np.float64(5.67)
-    """
-    if not log_odds.shape[-2]:
-        return np.ones(log_odds.shape[:-2])
-    spread = log_odds.std(axis=-1).mean(axis=-1)
-    return np.asarray(SPREAD_OF_LOG_ODDS / np.maximum(spread, LEAST_SPREAD))
-
-
 def temper_of(n_support: int, n_classes: int, within: Array) -> Array:
     """Weight τ (...) = 0.2 shots^0.15 / N^0.2 / sqrt(within), at most 1, of planes and mixture beside the graph.
 
@@ -255,15 +221,3 @@ def temper_of(n_support: int, n_classes: int, within: Array) -> Array:
     """
     shots = shots_a_class(n_support, n_classes)
     return np.asarray(np.minimum(0.2 * shots**0.15 / n_classes**0.2 / np.sqrt(within), 1.0))
-
-
-def temper_beside_graph(n_support: int, n_classes: int, omega: Array) -> Array:
-    """κ (...) = 1 / (1 + 2 ω² / shots^⅓), with the graph's weight ω (...): graph and mixture repeat each other in part.
-
-    Examples
-    --------
-    >>> temper_beside_graph(5, 5, np.array([0.0, 0.5, 1.0])).round(2)
-    array([1.  , 0.67, 0.33])
-    """
-    shots = shots_a_class(n_support, n_classes)
-    return np.asarray(1.0 / (1.0 + 2.0 * omega**2 / shots ** (1 / 3)))

@@ -19,9 +19,8 @@ In many dimensions the distances to all rows are nearly equal, and a neighbour s
 likelihood estimation of intrinsic dimension", NeurIPS 2004). δ is 4 to 8 for pixels and 12 to 17 for the features of
 deep encoders, where the weight of the graph is small.
 
-Classes that overlap have neighbours of any class. Where classes have several labels, each labelled row is classified
-from the others, once by the graph and once by the nearest class mean. ω shrinks with every row by which the mean is
-ahead (`marginshot.model.trust`).
+Classes that overlap have neighbours of any class. Labels that are hidden in turn find that out
+(`marginshot.model.stacking`).
 """
 
 from __future__ import annotations
@@ -34,8 +33,6 @@ from scipy.sparse import coo_array, csr_array, diags_array
 
 from marginshot.model.neighbours import Neighbourhood, NeighbourSmoothing
 from marginshot.model.primitives import edge_statistics, log_shares
-from marginshot.model.subsets import evenly
-from marginshot.model.trust import trust_by_lead, weight_of_checks
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -46,9 +43,6 @@ WIDTH = 0.15  # of the edges, in mean squared distances to the nearest neighbour
 LEAST_WIDTH = 1e-3  # where all rows are copies of each other
 FULL_DIMENSION = 5.0  # up to which ω = 1. Flat: 3.3 to 7.5 within 0.1; 7.5 costs 0.6 points of calibration
 DOUBT = 1e-3  # probability that stays with every class. Flat: half or twice
-MOST_CHECKED = 100  # labelled rows that are classified from the others, leave-one-out
-# Each takes a vector over all rows. So many entries are held at a time; where rows are millions, fewer are checked.
-_CHECKED_ENTRIES, _LEAST_CHECKED = 5_000_000, 30
 LEAST_SQUARE = 1e-6  # rows of unit length whose squared distance is smaller are copies of each other
 LEAST_REACHED = 1e-7  # of F, summed over the classes; less is numerical error
 _TOL, _MAX_ITER = 1e-9, 200  # of the conjugate gradients; 60 iterations are usual
@@ -68,38 +62,6 @@ def measure_edges(squares: Array) -> tuple[float, float]:
     """
     nearest, inverse_dimension = edge_statistics(squares, LEAST_SQUARE)
     return max(WIDTH * nearest, LEAST_WIDTH), min((FULL_DIMENSION * inverse_dimension) ** 2, 1.0)
-
-
-def trust_by_labels(by_graph: Array, sums: Array, squares: Array, own: Indices, lengths: Array, counts: Array) -> float:
-    """1 where the graph finds labelled rows, left out, in their class as often as the class means do; else less.
-
-    Parameters
-    ----------
-    by_graph : ndarray of shape (c, N)
-        What spreads to each checked row from the other labelled rows of each class.
-    sums : ndarray of shape (c, N)
-        Inner products of each checked row with the sum of the class's labelled rows, its own among them.
-    squares : ndarray of shape (c,)
-        Squared lengths of the checked rows.
-    own : ndarray of int of shape (c,)
-        Their classes.
-    lengths, counts : ndarray of shape (N,)
-        Squared lengths of the class sums, and how many rows they are of.
-    """
-    lead = 0
-    for row in range(len(own)):
-        best, nearness = 0, -np.inf
-        for c in range(len(counts)):
-            count, total, length = counts[c], sums[row, c], lengths[c]
-            if c == own[row]:
-                count -= 1.0
-                length += squares[row] - 2.0 * total
-                total -= squares[row]
-            value = 2.0 * total / count - length / (count * count) if count > 0.0 else -np.inf
-            if value > nearness:
-                best, nearness = c, value
-        lead += int(by_graph[row].argmax() == own[row]) - int(best == own[row])
-    return trust_by_lead(lead, len(own), weight_of_checks(float((counts > 1.0).sum()), len(counts)))
 
 
 def even_masses(reached: Array, masses: Array) -> None:
@@ -222,13 +184,11 @@ class Spread:
         Y, the weights of the labelled rows in their classes.
     reached : ndarray of shape (M, N)
         F.
-    returns : Returns
     """
 
     ties: Ties
     known: Array
     reached: Array
-    returns: Returns
 
     @classmethod
     def fit(
@@ -243,14 +203,13 @@ class Spread:
         >>> angles = np.array([0.0, 3.1, 0.4, 0.8, 1.2, 1.6, 2.8])           # a chain from row 0, a pair at row 1
         >>> smoothing = NeighbourSmoothing(2, 0.5)
         >>> _ = smoothing.fit_transform(np.stack((np.cos(angles), np.sin(angles)), axis=1))
-        >>> graph = Spread.fit(smoothing, np.array([0, 1]), np.array([0, 1]), np.ones(2), 2).graph(smoothing.rows)
+        >>> graph = Spread.fit(smoothing, np.array([0, 1]), np.array([0, 1]), np.ones(2), 2).graph()
         >>> graph.logits_of_fitted(smoothing.filled).argmax(axis=1), graph.weight
         (array([0, 1, 0, 0, 0, 0, 1]), 1.0)
         """
         ties = Ties.between(smoothing.rows, smoothing.neighbours)
         known = place_labels(smoothing.filled, support, labels, weights, n_classes)
-        nothing = Returns(np.empty(0, dtype=np.int64), np.empty(0))
-        return cls(ties, known, ties.spread(known), nothing.changed(ties, known))
+        return cls(ties, known, ties.spread(known))
 
     def changed(self, known: Array, before: Indices) -> Spread:
         """Labels ``known`` (M, N') instead, whose class c was the class ``before`` (N',) here, −1 where it is new.
@@ -264,15 +223,14 @@ class Spread:
         )
         other = np.flatnonzero((known != was).any(axis=0))
         reached[:, other] += self.ties.spread(known[:, other] - was[:, other])
-        return Spread(self.ties, known, reached, self.returns.changed(self.ties, known))
+        return Spread(self.ties, known, reached)
 
-    def graph(self, rows: NDArray[np.floating]) -> LabelGraph:
-        """The part of it that the classifier stores, trusted as far as labelled ones of the ``rows`` (M, D) confirm."""
+    def graph(self) -> LabelGraph:
+        """The part of it that the classifier stores."""
         reached = np.maximum(self.reached, 0.0)
         reached[reached.sum(axis=1) <= LEAST_REACHED] = 0.0
         even_masses(reached, self.known.sum(axis=0))
-        trust = trust_in(rows, self.known, self.reached, self.returns)
-        return LabelGraph(reached, self.ties.degrees, self.ties.width, trust * self.ties.weight)
+        return LabelGraph(reached, self.ties.degrees, self.ties.width, self.ties.weight)
 
 
 def squared_distances(rows: NDArray[np.floating], stored: NDArray[np.floating], nearest: Indices) -> Array:
@@ -289,62 +247,6 @@ def place_labels(filled: NDArray[np.bool_], support: Indices, labels: Indices, w
     there = filled[support]
     known[(np.cumsum(filled) - 1)[support[there]], labels[there]] = weights[there]
     return known
-
-
-@dataclass(frozen=True)
-class Returns:
-    """What spreads from labelled rows to themselves, which a check of these leaves out.
-
-    Attributes
-    ----------
-    places : ndarray of int of shape (c,)
-        Rows of classes with several labels: all of them, or a sample.
-    values : ndarray of shape (c,)
-        Entries of (I − 0.95 S)⁻¹ on its diagonal.
-    """
-
-    places: Indices
-    values: Array
-
-    def changed(self, ties: Ties, known: Array) -> Returns:
-        """Of labelled rows that count for ``known`` (M, N); those that are here are kept, the others solved for."""
-        members = known > 0
-        several = np.flatnonzero(members @ members.sum(axis=0) > 1)
-        kept = np.intersect1d(several, self.places)
-        others = np.setdiff1d(several, kept)
-        n_checked = max(min(MOST_CHECKED, _CHECKED_ENTRIES // max(len(known), 1)), _LEAST_CHECKED)
-        new = others[evenly(len(others), max(n_checked - len(kept), 0))]
-        values = [self.values[np.searchsorted(self.places, kept)]]
-        for part in np.array_split(new, len(new) * len(known) // _CHECKED_ENTRIES + 1):
-            alone = np.zeros((len(known), len(part)))
-            alone[part, np.arange(len(part))] = 1.0
-            values.append(ties.spread(alone)[part, np.arange(len(part))])
-        places = np.concatenate((kept, new))
-        order = np.argsort(places)
-        return Returns(places[order], np.concatenate(values)[order])
-
-
-def trust_in(rows: NDArray[np.floating], known: Array, reached: Array, returns: Returns) -> float:
-    """`trust_by_labels` of tied unit ``rows`` (M, D), whose labelled ones count for ``known`` (M, N).
-
-    What they spread, ``reached`` (M, N), is linear in ``known``: without a row it is less by what spreads from that.
-    """
-    checked = returns.places
-    if not len(checked):
-        return 1.0
-    members = (known > 0).astype(np.float64)
-    labelled = np.flatnonzero(members.any(axis=1))
-    by_graph = reached[checked] - returns.values[:, None] * known[checked]
-    by_graph[by_graph <= _TOL] = 0.0  # numerical error
-    class_sums = members[labelled].T @ rows[labelled].astype(np.float64)
-    return trust_by_labels(
-        by_graph,
-        rows[checked].astype(np.float64) @ class_sums.T,
-        np.einsum("ij,ij->i", rows[checked], rows[checked]),
-        members[checked].argmax(axis=1),
-        (class_sums**2).sum(axis=1),
-        members.sum(axis=0),
-    )
 
 
 def _conjugate_gradients(similarity: csr_array, known: Array) -> Array:

@@ -19,9 +19,8 @@ the more so the more dimensions there are. So the evidence takes a quarter of th
 centre. Where neither queries nor labelled rows form clusters, shares stay equal and the logits are zero. They are zero
 too with fewer than two queries a class, unless nearly all queries lie in a few classes.
 
-Clusters may have nothing to do with the classes. Where classes have several labels, each labelled row is left out of
-its centre and classified by the nearest one. A mixture that places fewer of them rightly than the class means do is
-trusted less, down to not at all: its logits shrink, and its shares move towards equal ones.
+Clusters may have nothing to do with the classes. Labels that are hidden in turn find that out
+(`marginshot.model.stacking`).
 
 Hints, the logits of `marginshot.model.graph`, are added to log p(c | x) while centres and shares are estimated.
 
@@ -60,10 +59,7 @@ from marginshot.model.shares import (
     enough_queries,
     evidence_of_counts,
     may_be_sparse,
-    shrink_shares,
 )
-from marginshot.model.temperature import temperature_by_labels
-from marginshot.model.trust import trust_by_lead, weight_of_checks
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -101,14 +97,10 @@ class Mixture(NamedTuple):
         Given, or estimated: the mean responsibilities.
     within : float
         Share of the rows' variance that lies within the classes: small where clusters are far apart.
-    trust : float
-        How far labelled rows confirm the mixture, 0 to 1. `believe` applies it.
-    temperature : float
-        How sharp the logits may be, by labelled rows left out of their centres.
     evidence : float
         Log-probability of the rows, up to that of the counts and a constant.
     clustered : bool
-        Whether queries, left out, are nearer to their centre than to the task's mean.
+        Whether queries, left out, are nearer to their centre than to the task's mean. Where not, the logits are zero.
     equality : float
         Certainty, 0 to 1, that all queries are divided equally, where the evidence chose so; else 0.
     """
@@ -118,8 +110,6 @@ class Mixture(NamedTuple):
     logits: Array
     shares: Array
     within: float
-    trust: float
-    temperature: float
     evidence: float
     clustered: bool
     equality: float
@@ -135,10 +125,8 @@ class Support(NamedTuple):
         Weight of each labelled row in its class, 0 elsewhere.
     several : ndarray of shape (N, n)
         1 where a row is one of several of its class, else 0.
-    weight : float
-        What such a row, left out, says of all classes.
-    away, left_out : ndarray of shape (N, n)
-        Squared distance of each labelled row to each class mean, as it is, and with the row left out of its own.
+    away : ndarray of shape (N, n)
+        Squared distance of each labelled row to each class mean.
     counts : ndarray of shape (N,)
         Sums of the weights.
     to_queries : ndarray of shape (N,)
@@ -148,9 +136,7 @@ class Support(NamedTuple):
     labels: Labels
     members: Array
     several: Array
-    weight: float
     away: Array
-    left_out: Array
     counts: Array
     to_queries: Array
 
@@ -217,7 +203,7 @@ def fit_mixture(
     unanswered = np.zeros((n_classes, m))
     equal = alternate(gram, geometry, support, hints, shares, 0.0, unanswered)
     if not estimate:
-        return believe(equal, equal.trust, shares, 0.0)
+        return believe(equal, 1.0, shares, 0.0)
     found, clustered = equal, equal.clustered or labels_are_clustered(geometry, support)
     lead = math.inf  # of the evidence for equal shares over that for any other division
     for attempt in range(3 if m else 0):  # free from the support, free from one class, sparse from the support
@@ -237,30 +223,28 @@ def fit_mixture(
         return believe(equal, 0.0, shares, 0.0)
     if lead > 0.0:
         # Counts of a sample say little of whether all counts are equal.
-        return believe(equal, equal.trust, shares, certainty_of_equal(lead, n_classes) if m == n_query else 0.0)
-    return believe(found, found.trust, shrink_shares(found.shares, found.trust), 0.0)
+        return believe(equal, 1.0, shares, certainty_of_equal(lead, n_classes) if m == n_query else 0.0)
+    return believe(found, 1.0, found.shares, 0.0)
 
 
-def believe(mixture: Mixture, trust: float, shares: Array, equality: float) -> Mixture:
-    """The mixture with logits as large as it is trusted, these ``shares`` (N,), and as certain of their equality."""
+def believe(mixture: Mixture, heard: float, shares: Array, equality: float) -> Mixture:
+    """The mixture with these ``shares`` (N,) and the certainty of their ``equality``; silent where ``heard`` is 0."""
     return Mixture(
-        trust * mixture.coef,
-        trust * mixture.intercept,
-        trust * mixture.logits,
+        heard * mixture.coef,
+        heard * mixture.intercept,
+        heard * mixture.logits,
         shares,
         mixture.within,
-        trust,
-        mixture.temperature,
         mixture.evidence,
-        mixture.clustered,
-        trust * equality,
+        heard > 0.0,
+        equality,
     )
 
 
 def look_at_support(gram: NDArray[np.floating], labels: Labels, weights: Array, n_classes: int) -> Support:
     """Statistics of the labelled rows alone; arguments as for `fit_mixture`."""
     n, n_rows = len(labels), len(gram)
-    members, several, left_out = np.zeros((n_classes, n)), np.zeros((n_classes, n)), np.zeros((n_classes, n))
+    members, several = np.zeros((n_classes, n)), np.zeros((n_classes, n))
     counts, rows_of = np.zeros(n_classes), np.zeros(n_classes)
     for i in range(n):
         members[labels[i], i] = weights[i]
@@ -268,7 +252,7 @@ def look_at_support(gram: NDArray[np.floating], labels: Labels, weights: Array, 
         rows_of[labels[i]] += 1.0
     for i in range(n):
         if rows_of[labels[i]] > 1.0:
-            several[labels[i], i], left_out[labels[i], i] = 1.0, weights[i]
+            several[labels[i], i] = 1.0
     nothing = np.zeros(n_classes)
     means = affine(members, 1.0 / counts, nothing)
     products = multiply(means, gram[:n])
@@ -277,8 +261,7 @@ def look_at_support(gram: NDArray[np.floating], labels: Labels, weights: Array, 
     to_queries = sum_rows(products[:, n:])
     for c in range(n_classes):
         to_queries[c] = lengths[c] - 2.0 * to_queries[c] / max(n_rows - n, 1)
-    weight = weight_of_checks(float((rows_of > 1.0).sum()), n_classes)
-    return Support(labels, members, several, weight, away, leave_out(away, left_out, counts), counts, to_queries)
+    return Support(labels, members, several, away, counts, to_queries)
 
 
 def all_in_one_class(support: Support, n_query: int) -> Array:
@@ -328,15 +311,12 @@ def alternate(
     log_factors, intercept = np.log(factors), np.empty(n_classes)
     for c in range(n_classes):
         intercept[c] = log_factors[c] - beta * centres.lengths[c]
-    counted = support.weight * support.several.sum(axis=0)
     return Mixture(
         2.0 * beta * centres.coef,
         intercept,
         affine(logits, np.ones(n_classes), log_factors),
         sum_rows(responsibilities) / n_query if n_query else np.full(n_classes, 1.0 / n_classes),
         within,
-        trust_by_labels(of_support, support),
-        temperature_by_labels(-beta * of_support, support.labels, counted, len(gram)),
         evidence,
         are_clustered(left_out, geometry, support),
         0.0,
@@ -377,25 +357,6 @@ def respond(logits: Array, shares: Array, pseudo_count: float, factors: Array) -
             else:
                 factors[c] = max(count + pseudo_count, LEAST_COUNT)
     return normalise(affine(likelihood, factors, np.zeros(len(factors))))
-
-
-def trust_by_labels(left_out: Array, support: Support) -> float:
-    """`trust_by_lead` of the centres over the class means, each labelled row left out of its own.
-
-    ``left_out`` (N, n) are squared distances of the labelled rows to the centres.
-    """
-    lead = count_placed(left_out, support) - count_placed(support.left_out, support)
-    return trust_by_lead(lead, support.several.sum(), support.weight)
-
-
-def count_placed(distances: Array, support: Support) -> float:
-    """Labelled rows whose nearest class by ``distances`` (N, n) is their own, of those that are not alone in it."""
-    right = 0.0
-    for i in range(len(support.labels)):
-        own = support.labels[i]
-        if support.several[own, i] > 0.0 and np.argmin(distances[:, i]) == own:
-            right += 1.0
-    return right
 
 
 def are_clustered(left_out: float, geometry: Geometry, support: Support) -> bool:

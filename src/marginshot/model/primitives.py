@@ -158,19 +158,6 @@ def log_shares(matrix: Matrix, least: float, doubt: float) -> Matrix:
     return logs
 
 
-def tempered_moments(
-    logits: Matrix, labels: NDArray[np.int64], counted: Vector, temperature: float
-) -> tuple[float, float]:
-    """First derivative of −Σ log softmax(T · logits) of the own classes by T, and its second: the summed variances.
-
-    Over the rows of ``logits`` (N, n) that ``counted`` (n,) weighs, whose classes are ``labels`` (n,).
-    """
-    p = normalise(decay(temperature * logits))
-    mean, square = (p * logits).sum(axis=0), (p * logits**2).sum(axis=0)
-    own = logits[labels, np.arange(len(labels))]
-    return float(np.dot(counted, mean - own)), float(np.dot(counted, np.maximum(square - mean**2, 0.0)))
-
-
 def logistic_sums(
     x: Vector, targets: Vector, weights: Vector, slope: float, intercept: float
 ) -> tuple[float, float, float, float, float, float]:

@@ -129,11 +129,3 @@ def enough_queries(n_query: int, shares: Array) -> bool:
     for share in shares:
         entropy -= share * math.log(max(share, LEAST_SHARE**2))
     return bool(n_query >= min(QUERIES_A_CLASS * len(shares), QUERIES_OF_FOUND_CLASSES * math.exp(entropy)))
-
-
-def shrink_shares(shares: Array, trust: float) -> Array:
-    """Shares (N,) a part ``trust`` of the way from equal ones to ``shares``."""
-    shrunk = np.empty(len(shares))
-    for c in range(len(shares)):
-        shrunk[c] = trust * shares[c] + (1.0 - trust) / len(shares)
-    return shrunk

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+Indices = NDArray[np.int64]
 
 SAMPLED_QUERIES = 1_000
 GROWTH = 1.1  # steps in which more rows are drawn for them, as labels take rows out
@@ -14,21 +15,35 @@ SAMPLED_SHOTS = 50
 SAMPLED_SUPPORT = 1_000
 
 
-def sample_rows(support: NDArray[np.int64], labels: NDArray[np.int64], n_rows: int, seed: int = 0) -> tuple[Any, Any]:
-    """Rows of a task that a mixture is fitted on: positions in ``support``, and row numbers of queries.
+def sample_rows(
+    support: Indices, labels: Indices, groups: Indices, order: Indices, seed: int = 0
+) -> tuple[Indices, Indices]:
+    """Rows that stand for all rows of a task: positions in ``support``, and row numbers of queries, each sorted.
 
-    ``support`` (n,) are the labelled rows of ``n_rows``, in order, and ``labels`` (n,) their classes.
+    Parameters
+    ----------
+    support, labels : ndarray of int of shape (n,)
+        The labelled rows, in order, and their classes.
+    groups : ndarray of int of shape (n_rows,)
+        Rows of one group are one example: one of its rows is a query at most, and none where one has a label.
+    order : ndarray of int of shape (n_rows,)
+        The rows, sorted by something that does not depend on how they came.
+    seed : int, default=0
     """
-    classes = np.unique(labels)
-    shots = max(min(SAMPLED_SHOTS, SAMPLED_SUPPORT // len(classes)), 1)
-    members = [np.flatnonzero(labels == c) for c in classes]
-    positions = np.concatenate([rows[evenly(len(rows), shots, seed)] for rows in members])
-    n_query = n_rows - len(support)
-    count = n_rows
-    if n_query > SAMPLED_QUERIES:
-        # As many of all rows as hold these queries, in steps: one more label takes its own row out and moves no other.
-        count = round(GROWTH ** math.ceil(math.log(SAMPLED_QUERIES * n_rows / n_query, GROWTH)))
-    return positions, np.setdiff1d(evenly(n_rows, count, seed), support, assume_unique=True)
+    shots = max(min(SAMPLED_SHOTS, SAMPLED_SUPPORT // max(len(np.unique(labels)), 1)), 1)
+    places = np.empty(len(groups), dtype=np.int64)
+    places[order] = np.arange(len(order))
+    by_place = np.argsort(places[support], kind="stable")
+    members = [by_place[labels[by_place] == c] for c in np.unique(labels)]
+    positions = np.sort(np.concatenate([rows[evenly(len(rows), shots, seed)] for rows in members]))
+    others = order[~np.isin(groups[order], groups[support])]
+    _, first = np.unique(groups[others], return_index=True)
+    others = others[np.sort(first)]
+    # As many of all rows as hold these queries, in steps: one more label takes its own row out and moves few others.
+    count = len(others)
+    if count > SAMPLED_QUERIES:
+        count = round(GROWTH ** math.ceil(math.log(SAMPLED_QUERIES, GROWTH)))
+    return positions, np.sort(others[evenly(len(others), count, seed)])
 
 
 def evenly(size: int, count: int, seed: int = 0) -> NDArray[np.int64]:

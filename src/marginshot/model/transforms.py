@@ -74,8 +74,14 @@ class CentreAndNormalise(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Centred rows of unit length, (n_rows, n_features), and the lengths (n_rows,) they had before."""
         return self._seen_from_mean(self.prepare(X))
 
-    def fit_unit_rows(self, X: Array, codes: NDArray[np.int64] | None = None) -> tuple[Array, Array]:
-        """`learn`, then `unit_rows` of the rows learned from."""
+    def fit_unit_rows(
+        self,
+        X: Array,
+        codes: NDArray[np.int64] | None = None,
+        groups: NDArray[np.int64] | None = None,
+        domains: NDArray[np.int64] | None = None,
+    ) -> tuple[Array, Array]:
+        """`learn`, then `unit_rows` of the rows learned from; ``groups`` and ``domains`` (n_rows,) say nothing here."""
         return self.learn(X, codes).unit_rows(X)
 
     def prepare(self, X: Array) -> Array:
