@@ -50,16 +50,15 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "softmax": {"calibration": "softmax"},
     "logistic": {"calibration": "logistic"},
     "none": {"calibration": "none"},
-    "mixture": {"calibration": "mixture"},
-    "graph": {"calibration": "graph", "n_neighbors": 8},
+    "mixture": {"calibration": "mixture", "meet_prior": True},
+    "graph": {"calibration": "graph", "n_neighbors": 8, "meet_prior": True},
     "neighbours": {"n_neighbors": 8},
     "no_queries": {"lambda2": (0,)},
-    "lambda2_auto": {"lambda2": "auto"},
     "sharpness": {"lambda1": 0.1, "gamma1": 10.0, "gamma2": 1.0},
     "auto_rbf": {"preset": "auto", "kernel": "rbf"},
     "auto_mixture": {"preset": "auto", "calibration": "mixture"},
-    "auto_uniform": {"preset": "auto", "prior": "uniform"},
-    "auto_array": {"preset": "auto", "prior": ODD_SHARES},
+    "auto_uniform": {"preset": "auto", "prior": "uniform", "meet_prior": True},
+    "auto_array": {"preset": "auto", "prior": ODD_SHARES, "meet_prior": True},
     "auto_power": {"preset": "auto", "feature_transform": "power"},
     "blocks_mixture": {"calibration": "mixture", "prior": "estimate", "feature_transform": "power"},
 }
@@ -214,10 +213,10 @@ def as_stored(X: np.ndarray, form: str, folder: Path) -> Any:
 
 def solve_batch(rows: Rows, entry: str, option: dict[str, Any]) -> Answer:
     """Many tasks at once, as features or, with the entry "table", as row numbers."""
-    parameters = {"preset": "paper", **option}
+    settings = marginshot.Settings.from_preset(**{"preset": "paper", **option})
     if entry == "table":
-        answers = marginshot.solve_table_tasks(rows.table, rows.support, rows.labels, rows.query, **parameters)
+        answers = marginshot.solve_table_tasks(rows.table, rows.support, rows.labels, rows.query, settings)
     else:
-        answers = marginshot.solve_tasks(rows.table[rows.support], rows.labels, rows.table[rows.query], **parameters)
+        answers = marginshot.solve_tasks(rows.table[rows.support], rows.labels, rows.table[rows.query], settings)
     probabilities = answers.probabilities
     return Answer(labels=answers.labels.ravel(), probabilities=probabilities.reshape(-1, probabilities.shape[-1]))
