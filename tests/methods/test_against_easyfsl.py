@@ -35,10 +35,10 @@ def easyfsl_scores(classifier, support, labels, query):
     ("name", "settings", "theirs", "factor"),
     [
         ("simpleshot", {}, "SimpleShot", 1.0),
-        ("bd-cspn", {}, "BDCSPN", 1.0),
-        ("laplacianshot", {}, "LaplacianShot", 1.0),
+        ("bd-cspn-easyfsl", {}, "BDCSPN", 1.0),
+        ("laplacianshot-easyfsl", {}, "LaplacianShot", 1.0),
         (
-            "tim-gd",
+            "tim-gd-easyfsl",
             {"learning_rate": 1e-4, "centre": "task"},
             "TIM",
             10.0,

@@ -9,6 +9,7 @@ from sklearn.semi_supervised import LabelSpreading
 from sklearn.svm import LinearSVC
 
 from marginshot.methods import get_method
+from marginshot.methods.bd_cspn import rectified_prototypes
 from reference import slow_methods as slow
 from tasks_for_tests import blobs
 
@@ -62,17 +63,39 @@ def test_protonet(batch):
 def test_bd_cspn(batch):
     def reference(support, labels, query, n_way):
         support, query = slow.cl2n(support, query)
-        prototypes = slow.bd_cspn_prototypes(support, labels, query, n_way, 10.0)
+        prototypes = slow.rectified(support, labels, query, n_way)
+        return np.array([[-((x - p) ** 2).sum() for p in prototypes] for x in query])
+
+    assert_allclose(get_method("bd-cspn").predict_scores(*batch), each_task(reference, batch), atol=1e-12)
+
+
+def test_a_class_that_no_row_joins_keeps_its_mean():
+    """Rows of the second class lie beyond the means of the first and the third, its own mean lies between."""
+    angles = np.radians([0.0, 0.0, -10.0, 100.0, 90.0, 90.0])
+    support = np.stack([np.cos(angles), np.sin(angles)], axis=1)[None]
+    labels, query = np.array([[0, 0, 1, 1, 2, 2]]), support[:, [0, 0, 4, 4]]
+    prototypes = rectified_prototypes(support, labels, query, 3, 10.0)
+    assert_allclose(prototypes[0, 1], support[0, 2:4].mean(axis=0), atol=1e-12)
+    assert np.linalg.norm(prototypes[0, [0, 2]], axis=1).min() > 0.9
+
+
+def test_bd_cspn_of_easyfsl(batch):
+    def reference(support, labels, query, n_way):
+        support, query = slow.cl2n(support, query)
+        prototypes = slow.weighted_means(support, labels, query, n_way, 10.0)
         return np.array([[slow.cosine(x, p) for p in prototypes] for x in query])
 
-    actual = get_method("bd-cspn", sharpness=10.0).predict_scores(*batch)
+    actual = get_method("bd-cspn-easyfsl", sharpness=10.0).predict_scores(*batch)
     assert_allclose(actual, each_task(reference, batch), atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["laplacianshot", "laplacianshot-unrectified"])
-def test_laplacianshot(batch, name):
+@pytest.mark.parametrize(
+    ("name", "rectification"),
+    [("laplacianshot", "authors"), ("laplacianshot-easyfsl", "EasyFSL"), ("laplacianshot-unrectified", None)],
+)
+def test_laplacianshot(batch, name, rectification):
     actual = get_method(name, n_neighbors=3, max_iter=20).predict_scores(*batch)
-    expected = each_task(slow.laplacianshot, batch, 0.7, 3, 20, name == "laplacianshot")
+    expected = each_task(slow.laplacianshot, batch, 0.7, 3, 20, rectification)
     assert_allclose(actual, expected, atol=1e-4)  # the slow version never stops early
 
 
@@ -88,6 +111,19 @@ def test_pt_map(batch):
     actual = get_method("pt-map", n_rounds=5).predict_scores(*batch)
     assert_allclose(actual, each_task(slow.pt_map, batch, 0.5, 10.0, 0.2, 5), atol=1e-6)
     assert_allclose(actual.sum(axis=1), 24 / 4, rtol=1e-6)  # classes of equal mass
+
+
+def test_pt_map_keeps_the_sign_of_features(batch):
+    """As in the code of BPA, BMS and protoLP; issue 36."""
+    signed = batch[0] - 1.0, batch[1], batch[2] - 1.0
+    actual = get_method("pt-map", n_rounds=5).predict_scores(*signed)
+    assert_allclose(actual, each_task(slow.pt_map, signed, 0.5, 10.0, 0.2, 5), atol=1e-5)
+
+
+def test_tim_gd(batch):
+    actual = get_method("tim-gd", max_iter=12, learning_rate=0.01).predict_scores(*batch)
+    expected = each_task(slow.tim_gd, batch, (0.1, 1.0, 0.1), 15.0, 0.01, 12)
+    assert_allclose(actual, expected, atol=1e-4)
 
 
 def test_pt_map_with_fewer_queries_than_classes_shares_their_mass(batch):

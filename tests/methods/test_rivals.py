@@ -107,6 +107,18 @@ def test_soft_kmeans_is_paddle_without_a_price(unequal):
     assert_array_equal(soft, free)
 
 
+def test_unem_gaussian(unequal):
+    values = 6.0, (1.0, 3.0, 0.5), (2.0, 1.5, 1.0)
+    actual = get_method("unem-gaussian", scale=values[0], balance=values[1], softness=values[2])
+    assert_allclose(actual.predict_scores(*unequal), each_task(slow_rivals.unem, unequal, *values), atol=1e-9)
+
+
+def test_unem_gaussian_with_constant_layers_is_paddle(unequal):
+    layers = get_method("unem-gaussian", scale=40.0**0.5, balance=(1.0,) * 400, softness=(1.0,) * 400)
+    paddle = get_method("paddle", tol=1e-12, max_iter=5000)
+    assert_allclose(layers.predict_scores(*unequal), paddle.predict_scores(*unequal), atol=1e-6)
+
+
 @pytest.mark.parametrize("balanced", [False, True])
 def test_bavardage(unequal, balanced):
     actual = get_method("bavardage", balanced=balanced).predict_scores(*unequal)

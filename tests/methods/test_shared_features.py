@@ -20,7 +20,8 @@ def accuracy(scores, truth):
 
 
 @pytest.mark.parametrize(
-    ("name", "theirs"), [("simpleshot", "SimpleShot"), ("bd-cspn", "BDCSPN"), ("laplacianshot", "LaplacianShot")]
+    ("name", "theirs"),
+    [("simpleshot", "SimpleShot"), ("bd-cspn-easyfsl", "BDCSPN"), ("laplacianshot-easyfsl", "LaplacianShot")],
 )
 def test_accuracy_is_easyfsls(tasks, name, theirs):
     easyfsl_methods, torch = pytest.importorskip("easyfsl.methods"), pytest.importorskip("torch")

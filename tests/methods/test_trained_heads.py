@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from marginshot.methods import get_method
 from marginshot.solvers.adam import adam
@@ -14,10 +14,16 @@ def batch():
     return blobs(np.random.default_rng(8), n_tasks=4, n_way=4, n_shot=2, spread=3.0)[:3]
 
 
-@pytest.mark.parametrize("name", ["tim-gd", "transductive-finetuning", "baseline-plus"])
+@pytest.mark.parametrize("name", ["tim-gd-easyfsl", "transductive-finetuning", "baseline-plus"])
 def test_without_steps_it_is_simpleshot(batch, name):
     method = get_method(name, max_iter=0, temperature=1.0, centre="task")
     assert_allclose(method.predict_scores(*batch), get_method("simpleshot").predict_scores(*batch), atol=1e-12)
+
+
+def test_tim_gd_is_alpha_tim_with_shannons_entropies(batch):
+    shared = {"cross_entropy_weight": 0.1, "conditional_weight": 0.1, "learning_rate": 1e-3, "max_iter": 50}
+    tim, alpha = get_method("tim-gd", **shared), get_method("alpha-tim", alpha=1.0, **shared)
+    assert_array_equal(tim.predict_scores(*batch), alpha.predict_scores(*batch))
 
 
 def test_alpha_tim_without_steps_is_protonet_on_scaled_features(batch):
@@ -28,13 +34,14 @@ def test_alpha_tim_without_steps_is_protonet_on_scaled_features(batch):
 
 
 def test_without_query_terms_tim_is_baseline_plus_plus(batch):
-    tim = get_method("tim-gd", marginal_weight=0.0, conditional_weight=0.0, temperature=5.0, max_iter=30, centre="task")
+    settings = {"marginal_weight": 0.0, "conditional_weight": 0.0, "temperature": 5.0, "max_iter": 30}
+    tim = get_method("tim-gd-easyfsl", centre="task", **settings)
     inductive = get_method("baseline-plus", temperature=5.0, learning_rate=1e-3, max_iter=30)
     assert_allclose(tim.predict_scores(*batch), inductive.predict_scores(*batch), atol=1e-9)
 
 
 def test_without_marginal_term_tim_is_transductive_finetuning(batch):
-    tim = get_method("tim-gd", marginal_weight=0.0, conditional_weight=0.3, max_iter=30, centre="task")
+    tim = get_method("tim-gd-easyfsl", marginal_weight=0.0, conditional_weight=0.3, max_iter=30, centre="task")
     tuned = get_method("transductive-finetuning", entropy_weight=0.3, max_iter=30)
     assert_allclose(tim.predict_scores(*batch), tuned.predict_scores(*batch), atol=1e-9)
 

@@ -15,13 +15,8 @@ Array = NDArray[Any]
 _POWER_OFFSET = 1e-6
 
 
-def power_transform(rows: Array, power: float) -> Array:
-    """Negative features to zero, then each feature to ``power``: makes long-tailed activations less so."""
-    return (np.maximum(rows, 0.0) + rows.dtype.type(_POWER_OFFSET)) ** power
-
-
 def signed_power(rows: Array, power: float) -> Array:
-    """Each feature's size to ``power``, its sign kept: (..., D) -> (..., D)."""
+    """Each feature's size to ``power``, its sign kept: makes long-tailed activations less so; (..., D) -> (..., D)."""
     sizes: Array = (np.abs(rows) + rows.dtype.type(_POWER_OFFSET)) ** power
     return np.where(rows < 0.0, -sizes, sizes)
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol, TypeGuard, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from marginshot._lib.validation import check_task_batch
+from marginshot._lib.validation import check_beliefs, check_task_batch
 from marginshot._lib.warn import warn_user
 from marginshot.data.table import FeatureTable
 
@@ -83,7 +83,7 @@ def takes_row_numbers(method: Method) -> TypeGuard[TableMethod]:
 
 
 METHODS: dict[str, type[Method]] = {}
-_PARTS = ("name", "title", "reference", "transductive", "predict_scores", "probabilities")
+_PARTS = ("name", "title", "reference", "transductive", "predict_scores")
 
 _MethodClass = TypeVar("_MethodClass", bound=type[Method])
 
@@ -159,6 +159,8 @@ class Tasks:
     n_way : int
     converged : ndarray of bool of shape (T,)
         All true at first; an iterative method writes here which tasks it finished.
+    prior, support_prior : ndarray of float64 of shape (T, n_query, n_way) and (T, n_support, n_way), optional
+        Beliefs about the class of every row, each row summing to 1; see `marginshot.methods.prior`.
     """
 
     support: NDArray[Any]
@@ -166,6 +168,8 @@ class Tasks:
     query: NDArray[Any]
     n_way: int
     converged: NDArray[np.bool_]
+    prior: NDArray[np.float64] | None = None
+    support_prior: NDArray[np.float64] | None = None
 
     def between_shots(self, one: float, five: float) -> float:
         """A setting for these tasks, interpolated linearly between its authors' values at one and at five shots."""
@@ -174,7 +178,13 @@ class Tasks:
 
 
 def score_tasks(
-    score: Callable[[Tasks], NDArray[Any]], support: ArrayLike, support_labels: ArrayLike, query: ArrayLike
+    score: Callable[[Tasks], NDArray[Any]],
+    support: ArrayLike,
+    support_labels: ArrayLike,
+    query: ArrayLike,
+    *,
+    prior: ArrayLike | None = None,
+    support_prior: ArrayLike | None = None,
 ) -> tuple[Scores, NDArray[np.bool_]]:
     """Check a batch of tasks, then ``score`` it in groups that fit the processor's cache.
 
@@ -184,6 +194,8 @@ def score_tasks(
         From ``Tasks`` to scores of shape (T, n_query, n_way); must treat each task on its own.
     support, support_labels, query : array-like
         As in ``Method.predict_scores``.
+    prior, support_prior : array-like, optional
+        As in ``PriorMethod.predict_scores``.
 
     Returns
     -------
@@ -193,6 +205,8 @@ def score_tasks(
     support, labels, query = check_task_batch(support, support_labels, query)
     n_tasks, n_query = query.shape[:2]
     n_way = int(labels.max()) + 1
+    beliefs = check_beliefs("prior", prior, (n_tasks, n_query, n_way))
+    support_beliefs = check_beliefs("support_prior", support_prior, (*labels.shape, n_way))
     scores, converged = np.zeros((n_tasks, n_query, n_way)), np.ones(n_tasks, dtype=bool)
     if n_query == 0:
         return scores, converged
@@ -208,6 +222,8 @@ def score_tasks(
                 query=np.ascontiguousarray(query[group], dtype=dtype),
                 n_way=n_way,
                 converged=converged[group],
+                prior=None if beliefs is None else beliefs[group],
+                support_prior=None if support_beliefs is None else support_beliefs[group],
             )
         )
     return scores, converged
@@ -218,15 +234,20 @@ class TaskwiseMethod(ABC):
 
     def predict_scores(self, support: ArrayLike, support_labels: ArrayLike, query: ArrayLike) -> Scores:
         """(T, n_support, D), (T, n_support), (T, n_query, D) -> (T, n_query, N), larger is better."""
-        scores, converged = score_tasks(self._score, support, support_labels, query)
-        unfinished = int(np.count_nonzero(~converged))
-        if unfinished:
-            _warn_unfinished(type(self).__name__, unfinished, converged.size)
-        return scores
+        return self._score_and_warn(support, support_labels, query)
 
     def probabilities(self, scores: Scores) -> Scores | None:
         """The class probabilities the method's paper defines for these scores, (T, n_query, N), or None."""
         return None
+
+    def _score_and_warn(
+        self, support: ArrayLike, support_labels: ArrayLike, query: ArrayLike, **priors: ArrayLike | None
+    ) -> Scores:
+        scores, converged = score_tasks(self._score, support, support_labels, query, **priors)
+        unfinished = int(np.count_nonzero(~converged))
+        if unfinished:
+            _warn_unfinished(type(self).__name__, unfinished, converged.size)
+        return scores
 
     @abstractmethod
     def _score(self, tasks: Tasks) -> NDArray[Any]:

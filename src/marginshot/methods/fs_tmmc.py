@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot.batch.solve import solve_table_tasks, solve_tasks
-from marginshot.classifier.settings import LAMBDA2, PRESETS
+from marginshot.classifier.settings import LAMBDA2, PRESETS, Settings
 from marginshot.data.table import FeatureTable
 from marginshot.methods.base import register
 from marginshot.model.calibration import CALIBRATIONS
@@ -24,12 +24,11 @@ class FSTMMC:
     """Maximum margin, with the planes pushed out of dense regions of the queries. Transductive.
 
     Pan, Xu, Guo and Guo, "A Transductive Maximum Margin Classifier for Few-Shot Learning", 2021.
-    Adds to the printed equations the offset 2π − 1 and Platt's smoothed targets, and leaves out two stages of λ2, which
-    change nothing; `FSTMMCPrinted` does neither.
+    Adds to the printed equations the offset 2π − 1 and Platt's smoothed targets; `FSTMMCPrinted` does neither.
 
     Parameters
     ----------
-    lambda1, lambda2, gamma1, gamma2, prior, feature_transform, n_neighbors, calibration, tol, max_iter
+    lambda1, lambda2, gamma1, gamma2, prior, meet_prior, feature_transform, n_neighbors, calibration, tol, max_iter
         As in `marginshot.TransductiveMaxMarginClassifier`.
     """
 
@@ -41,10 +40,11 @@ class FSTMMC:
     transductive: ClassVar[bool] = True
 
     lambda1: float = 0.04
-    lambda2: Sequence[float] | str = LAMBDA2
+    lambda2: Sequence[float] = LAMBDA2
     gamma1: float = 20.0
     gamma2: float = 2.0
     prior: Any = "uniform"
+    meet_prior: bool = False
     feature_transform: str | None = "cl2n"
     n_neighbors: int = 0
     calibration: str = "platt"
@@ -53,7 +53,7 @@ class FSTMMC:
 
     def predict_scores(self, support: Array, support_labels: NDArray[np.int64], query: Array) -> Array:
         """(T, n_support, D), (T, n_support), (T, n_query, D) -> calibrated scores (T, n_query, n_way)."""
-        return solve_tasks(support, support_labels, query, **asdict(self)).scores
+        return solve_tasks(support, support_labels, query, Settings(**asdict(self))).scores
 
     def predict_table_scores(
         self,
@@ -63,7 +63,8 @@ class FSTMMC:
         query_rows: NDArray[np.int64],
     ) -> Array:
         """Row numbers (T, n_support), (T, n_query), labels (T, n_support) -> calibrated scores (T, n_query, n_way)."""
-        return solve_table_tasks(table, support_rows, support_labels, query_rows, **asdict(self)).scores
+        settings = Settings(**asdict(self))
+        return solve_table_tasks(table, support_rows, support_labels, query_rows, settings).scores
 
     def probabilities(self, scores: Array) -> Array:
         """Probabilities of the calibration, (T, n_query, n_way)."""
@@ -73,7 +74,9 @@ class FSTMMC:
 @register
 @dataclass(frozen=True, kw_only=True)
 class FSTMMCPrinted(FSTMMC):
-    """FS-TMMC word for word: no offset, logistic regression on targets 0 and 1, five stages of λ2. Transductive.
+    """The paper's objective as printed: no offset, logistic regression on targets 0 and 1. Transductive.
+
+    L-BFGS works in function space here, and may end in another minimum than on α (docs/results/departures.md).
 
     The paper does not say what keeps that regression finite on separable examples; here it is scikit-learn's ridge.
     """
@@ -81,7 +84,6 @@ class FSTMMCPrinted(FSTMMC):
     name: ClassVar[str] = "fs-tmmc-printed"
     title: ClassVar[str] = "FS-TMMC, as printed"
 
-    lambda2: Sequence[float] | str = PRESETS["printed"]["lambda2"]
     prior: Any = PRESETS["printed"]["prior"]
     calibration: str = PRESETS["printed"]["calibration"]
     tol: float = PRESETS["printed"]["tol"]
@@ -108,15 +110,15 @@ class FSTMMCAuto(FSTMMC):
     """FS-TMMC in the preset "auto", for unbalanced or many classes and unknown encoders. Transductive.
 
     Not in the paper: features to the power 0.75, shrunk along directions that vary within classes; neighbours inside
-    the kernel; class shares from a mixture; answers that combine the mixture with labels spread over the graph of
-    neighbours; a last λ2 of min(1, 5/N).
+    the kernel; class shares from a mixture; answers that combine the planes with the mixture and with labels spread
+    over the graph of neighbours; beside them a softmax regression, weighed by labels that are hidden in turn.
     """
 
     name: ClassVar[str] = "fs-tmmc-auto"
     title: ClassVar[str] = "FS-TMMC, auto"
     reference: ClassVar[str] = "FS-TMMC in marginshot's preset auto"
 
-    lambda2: Sequence[float] | str = PRESETS["auto"]["lambda2"]
+    lambda2: Sequence[float] = PRESETS["auto"]["lambda2"]
     prior: Any = PRESETS["auto"]["prior"]
     feature_transform: str | None = PRESETS["auto"]["feature_transform"]
     n_neighbors: int = PRESETS["auto"]["n_neighbors"]
@@ -137,6 +139,7 @@ class FSTMMCBalanced(FSTMMCAuto):
     reference: ClassVar[str] = "FS-TMMC in marginshot's preset balanced"
 
     prior: Any = PRESETS["balanced"]["prior"]
+    meet_prior: bool = PRESETS["balanced"]["meet_prior"]
 
 
 @register
@@ -151,4 +154,4 @@ class FSMMC(FSTMMC):
     title: ClassVar[str] = "FS-MMC"
     transductive: ClassVar[bool] = False
 
-    lambda2: Sequence[float] | str = (0.0,)
+    lambda2: Sequence[float] = (0.0,)

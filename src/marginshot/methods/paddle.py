@@ -22,10 +22,11 @@ class PADDLE(TaskwiseMethod):
     Description Length Inference", NeurIPS 2022.
 
     Made for many possible classes of which few occur among the queries. Their λ = 75 with 75 queries is
-    ``complexity=1``. Differs from the authors' code: rows are centred and scaled to unit length, and distances are
-    multiplied by a temperature chosen on validation classes of two encoders. The authors divide each feature by its
-    range over the queries. The number of features then sets how soft the assignments are: with 256 features every query
-    ends in one class. A task stops when its assignments no longer change, not after 1000 rounds.
+    ``complexity=1``. Differs from the authors' code, and is named for it: rows are centred and scaled to unit length,
+    and distances are multiplied by a temperature chosen on validation classes of two encoders. The authors divide each
+    feature by its range over the queries. The number of features then sets how soft the assignments are: with 256
+    features every query ends in one class. On balanced 5-way tasks the rescaling is worth up to 39 points of accuracy
+    (docs/results/authors.md). A task stops when its assignments no longer change, not after 100 rounds.
 
     Parameters
     ----------
@@ -42,7 +43,7 @@ class PADDLE(TaskwiseMethod):
     """
 
     name: ClassVar[str] = "paddle"
-    title: ClassVar[str] = "PADDLE"
+    title: ClassVar[str] = "PADDLE (rescaled)"
     reference: ClassVar[str] = (
         "Martin, Boudiaf, Chouzenoux, Pesquet and Ben Ayed, "
         '"Towards Practical Few-shot Query Sets: Transductive Minimum Description Length Inference", NeurIPS 2022'

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot.methods._batched import class_means, inner_products, softmax, squared_distances
-from marginshot.methods._preparation import centre_each_and_normalize, power_transform
+from marginshot.methods._preparation import centre_each_and_normalize, signed_power
 from marginshot.methods.base import Scores, Tasks, TaskwiseMethod, check_count, check_setting, register
 from marginshot.model.transforms import l2_normalize
 
@@ -23,7 +23,8 @@ class PTMAP(TaskwiseMethod):
 
     Features go through the authors' own preparation: power transform, unit length, support and queries each centred on
     their own mean, unit length again. Differs from the authors' code: Newton's method finds the limit of Sinkhorn's
-    iterations, task by task. Negative features, for which the power is not defined, become 0.
+    iterations, task by task. The authors' power is not defined for negative features; here they keep their sign, as in
+    the code of BPA, BMS and protoLP.
 
     EasyFSL applies the power transform alone, so its distances, and with them λ, have another scale. Its class masses
     round down; with fewer queries than classes they are 0, and so is every score. Its centres change with each call.
@@ -94,8 +95,8 @@ class PTMAP(TaskwiseMethod):
         return plan
 
     def _prepare(self, tasks: Tasks) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Power transform, unit length, each set centred on its own mean, unit length."""
+        """Signed power, unit length, each set centred on its own mean, unit length."""
         return centre_each_and_normalize(
-            l2_normalize(power_transform(tasks.support, self.power)),
-            l2_normalize(power_transform(tasks.query, self.power)),
+            l2_normalize(signed_power(tasks.support, self.power)),
+            l2_normalize(signed_power(tasks.query, self.power)),
         )
