@@ -1,5 +1,7 @@
 """The file of scores: complete, in a fixed order, and enough to work out every accuracy again."""
 
+from dataclasses import asdict
+
 import joblib
 import numpy as np
 import pyarrow.parquet as pq
@@ -12,6 +14,7 @@ from marginshot.evaluation import protocol
 from marginshot.evaluation.checkpoint import Checkpoint
 from marginshot.evaluation.protocol import EvaluationInterrupted, evaluate
 from marginshot.evaluation.run import Run
+from marginshot.evaluation.statistics import count_reliability, expected_calibration_error
 
 
 @pytest.fixture
@@ -32,7 +35,8 @@ def run(monkeypatch):
 def test_accuracies_follow_from_the_scores(run, tmp_path):
     evaluation = evaluate(run, n_jobs=2, predictions=tmp_path / "p.parquet")
     table = pq.read_table(tmp_path / "p.parquet").to_pandas()
-    assert table.columns.tolist() == ["features", "way", "shot", "method", "task", "row", "truth", "scores"]
+    columns = ["features", "way", "shot", "method", "task", "row", "truth", "scores", "probabilities"]
+    assert table.columns.tolist() == columns
     assert len(table) == 2 * 11 * (15 + 6)
     for result in evaluation.results:
         shot = result.shot if isinstance(result.shot, int) else "1,2"
@@ -63,3 +67,26 @@ def test_an_interrupted_run_leaves_no_file_and_is_not_continued_with_one(run, tm
     assert [path.name for path in tmp_path.iterdir()] == ["partial.npz"]
     with pytest.raises(ValueError, match="scores of tasks finished earlier were not kept"):
         evaluate(run, checkpoint=checkpoint, predictions=tmp_path / "p.parquet")
+
+
+def test_calibration_and_support_follow_from_the_files(run, tmp_path):
+    """Issue 36: ECE can be computed again, and a task be built again, from the files alone."""
+    evaluation = evaluate(run, predictions=tmp_path / "p.parquet")
+    answers = pq.read_table(tmp_path / "p.parquet").to_pandas()
+    assert answers[answers["method"] == "first"]["probabilities"].isna().all()
+    own = answers[(answers["method"] == "near") & (answers["way"] == 5)]
+    p = np.stack(own["probabilities"].to_numpy())
+    predicted, truth = np.stack(own["scores"].to_numpy()).argmax(axis=1), own["truth"].to_numpy()
+    counts = count_reliability(p[None], predicted[None], truth[None])
+    assert expected_calibration_error(counts) == evaluation.results[0].calibration.ece
+
+    tasks = pq.read_table(tmp_path / "p.tasks.parquet").to_pandas()
+    assert tasks.columns.tolist() == ["features", "way", "shot", "task", "classes", "support_rows"]
+    assert len(tasks) == 2 * 11
+    bank = run.banks[0]
+    for settings, some in zip(run.settings, (tasks[:11], tasks[11:]), strict=True):
+        batch = TaskSampler(bank, seed=3, **asdict(settings)).batch(0, 11)
+        np.testing.assert_array_equal(np.stack(some["support_rows"].to_numpy()), batch.support_rows)
+        names = np.stack(some["classes"].to_numpy())
+        of_rows = np.array(bank.classes)[bank.y[batch.support_rows]]
+        np.testing.assert_array_equal(np.take_along_axis(names, batch.support_labels, axis=1), of_rows)

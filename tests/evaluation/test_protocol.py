@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from contextlib import nullcontext
 
 import pytest
 from doubles import FirstClass, NearestMean, Troubled
@@ -93,7 +94,7 @@ def test_interrupted_run_continues_to_the_same_result(expected, monkeypatch, tmp
             raise KeyboardInterrupt
 
     with pytest.raises(EvaluationInterrupted) as interruption:
-        evaluate(make_run(), checkpoint=Checkpoint(path), on_progress=stop_at_forty)
+        evaluate(make_run(), n_jobs=1, checkpoint=Checkpoint(path), on_progress=stop_at_forty)
     partial = interruption.value.partial
     assert not partial.complete
     assert [result.tasks for result in partial.results] == [40, 40]
@@ -104,6 +105,13 @@ def test_interrupted_run_continues_to_the_same_result(expected, monkeypatch, tmp
     assert seen[0] == 40
     assert seen[-1] == 120
     assert without_times(resumed) == without_times(expected)
+
+
+def test_jobs_finished_and_not_used_are_no_warning():
+    warned = [("2 tasks have been successfully executed  but not used. Additionally, 4 tasks", UserWarning)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        protocol._tell_once(warned)
 
 
 def test_any_gap_is_filled(expected, tmp_path):
@@ -119,11 +127,16 @@ def test_any_gap_is_filled(expected, tmp_path):
         # Forget two stretches; counts cannot be taken back, so they are forgotten whole.
         fresh = BlockProgress.empty(2, 60)
         fresh.accuracy[:], fresh.seconds[:] = block.accuracy, block.seconds
-        fresh.done[5:20] = fresh.done[41:42] = True
-        fresh.accuracy[:, ~fresh.done] = -1
+        fresh.done[:, 5:20] = fresh.done[:, 41:42] = True
+        fresh.done[1, 41:43] = False, True
+        fresh.accuracy[~fresh.done] = -1
         again.append(fresh)
         assert method_results[0].tasks == 60
-    assert again[0].missing() == [(0, 5), (20, 41), (42, 60)]
+    first, second = (0,), (1,)
+    assert again[0].missing() == [
+        *((first, 0, 5), (first, 20, 41), (first, 42, 60)),
+        *((second, 0, 5), (second, 20, 42), (second, 43, 60)),
+    ]
     Checkpoint(path).save(again, run.progress_identity(), at_once=True)
     resumed = evaluate(run, checkpoint=Checkpoint(path))
     for one, other in zip(resumed.results, expected.results, strict=True):
@@ -229,6 +242,14 @@ def test_threads_unless_the_caller_says_otherwise():
     with parallel_config(backend="loky"):
         elsewhere = evaluate(run, n_jobs=2)
     assert_array_equal(elsewhere.results[1].per_task, 1 - elsewhere.results[0].per_task)
+
+
+@pytest.mark.parametrize(("configured", "expected"), [({}, 5), ({"n_jobs": 3}, 3), ({"backend": "loky"}, 5)])
+def test_none_means_the_threads_of_blas_unless_joblib_is_told_otherwise(configured, expected, monkeypatch):
+    monkeypatch.setattr(protocol, "n_threads", lambda: 5)
+    with parallel_config(**configured) if configured else nullcontext():
+        assert protocol._count_workers(None) == expected
+        assert protocol._count_workers(2) == 2
 
 
 def test_redrawn_tasks_are_counted():

@@ -13,6 +13,7 @@ from marginshot.evaluation.statistics import (
     count_reliability,
     expected_calibration_error,
     find_best,
+    interval_over_classes,
     mean_and_interval,
     paired_difference,
     paired_p_value,
@@ -113,3 +114,37 @@ def test_the_best_are_the_first_and_those_not_significantly_below_it():
     accuracies = np.stack([first - 0.1 + 0.01 * first, first, first - 1e-4 * np.tile([-1.0, 1.1], 100)])
     assert_array_equal(find_best(accuracies), [False, True, True])
     assert_array_equal(find_best(accuracies[:1]), [True])
+
+
+def _class_world(rng, n_classes):
+    """Tasks of 4 classes: each adds an effect of its own, of three points, to its tasks; noise comes on top."""
+    effects = rng.normal(0.0, 0.03, n_classes)
+    classes = np.array([rng.choice(n_classes, 4, replace=False) for _ in range(600)])
+    return 0.7 + effects[classes].sum(axis=1) + rng.normal(0.0, 0.08, 600), classes
+
+
+def test_interval_over_classes_holds_the_mean_over_all_classes_that_could_be():
+    """Worlds of 20 classes each: 95 % of the intervals must hold 0.7, while those over tasks are far too narrow."""
+    rng = np.random.default_rng(0)
+    hits = {"classes": 0, "tasks": 0}
+    for _ in range(300):
+        values, classes = _class_world(rng, 20)
+        mean, over_tasks = mean_and_interval(values)
+        hits["classes"] += abs(mean - 0.7) <= interval_over_classes(values, classes, 20)
+        hits["tasks"] += abs(mean - 0.7) <= over_tasks
+    assert 0.92 <= hits["classes"] / 300 <= 0.98
+    assert hits["tasks"] / 300 < 0.5
+
+
+def test_without_effects_of_classes_both_intervals_are_nearly_alike():
+    rng = np.random.default_rng(1)
+    classes = np.array([rng.choice(30, 5, replace=False) for _ in range(3000)])
+    values = rng.normal(0.5, 0.1, 3000)
+    ratio = interval_over_classes(values, classes, 30) / mean_and_interval(values)[1]
+    assert 1.0 <= ratio < 1.6
+
+
+def test_no_interval_over_classes_where_there_is_nothing_to_draw():
+    classes = np.tile(np.arange(3), (10, 1))
+    assert interval_over_classes(np.linspace(0, 1, 10), classes, 3) is None
+    assert interval_over_classes(np.linspace(0, 1, 10), classes, 4) is None

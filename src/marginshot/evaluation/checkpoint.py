@@ -23,11 +23,11 @@ _INTERVAL = 5.0
 
 @dataclass
 class BlockProgress:
-    """Finished tasks of one block.
+    """Finished tasks of one block, method by method.
 
     Parameters
     ----------
-    done : ndarray of bool of shape (n_tasks,)
+    done : ndarray of bool of shape (n_methods, n_tasks)
     accuracy : ndarray of shape (n_methods, n_tasks)
     seconds : ndarray of shape (n_methods,)
         Summed over the tasks done.
@@ -46,19 +46,30 @@ class BlockProgress:
     def empty(cls, n_methods: int, n_tasks: int) -> BlockProgress:
         """Progress with no task done."""
         return cls(
-            done=np.zeros(n_tasks, dtype=bool),
+            done=np.zeros((n_methods, n_tasks), dtype=bool),
             accuracy=np.zeros((n_methods, n_tasks)),
             seconds=np.zeros(n_methods),
             reliability=np.zeros((n_methods, N_BINS, 3), dtype=np.int64),
             redrawn=np.zeros(n_tasks, dtype=bool),
         )
 
+    @property
+    def n_tasks(self) -> int:
+        """Tasks there is room for."""
+        return self.done.shape[1]
+
+    @property
+    def finished(self) -> NDArray[np.bool_]:
+        """Which tasks every method has done, (n_tasks,)."""
+        finished: NDArray[np.bool_] = np.all(self.done, axis=0)
+        return finished
+
     def extend(self, n_tasks: int) -> BlockProgress:
         """Progress with room for ``n_tasks`` tasks, no fewer than before."""
-        more = n_tasks - len(self.done)
+        more = n_tasks - self.n_tasks
         return replace(
             self,
-            done=np.pad(self.done, (0, more)),
+            done=np.pad(self.done, ((0, 0), (0, more))),
             accuracy=np.pad(self.accuracy, ((0, 0), (0, more))),
             redrawn=np.pad(self.redrawn, (0, more)),
         )
@@ -67,15 +78,22 @@ class BlockProgress:
         """Progress of some of the methods; ``chosen`` is a mask of shape (n_methods,)."""
         return replace(
             self,
+            done=self.done[chosen],
             accuracy=self.accuracy[chosen],
             seconds=self.seconds[chosen],
             reliability=self.reliability[chosen],
         )
 
-    def missing(self) -> list[tuple[int, int]]:
-        """Ranges (start, stop) of tasks not done."""
-        edges = np.flatnonzero(np.diff(np.concatenate([[True], self.done, [True]]).astype(np.int8)))
-        return [(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]
+    def missing(self) -> list[tuple[tuple[int, ...], int, int]]:
+        """Tasks not done: rows of methods, start, stop; methods that miss the same tasks are together."""
+        groups: dict[bytes, list[int]] = {}
+        for row, done in enumerate(self.done):
+            groups.setdefault(done.tobytes(), []).append(row)
+        found = []
+        for rows in groups.values():
+            edges = np.flatnonzero(np.diff(np.concatenate([[True], self.done[rows[0]], [True]]).astype(np.int8)))
+            found += [(tuple(rows), int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]
+        return found
 
 
 _ARRAYS = tuple(BlockProgress.__dataclass_fields__)
@@ -139,7 +157,7 @@ def _check_block(block: BlockProgress, n_methods: int, n_tasks: int) -> None:
         array, expected = getattr(block, name), getattr(wanted, name)
         if (array.shape, array.dtype) != (expected.shape, expected.dtype):
             raise ValueError(f"{name} is {array.dtype} {array.shape}, not {expected.dtype} {expected.shape}")
-    check_shares("accuracies", block.accuracy[:, block.done])
+    check_shares("accuracies", block.accuracy[block.done])
     if not (np.isfinite(block.seconds) & (block.seconds >= 0)).all() or (block.reliability < 0).any():
         raise ValueError("a time or a count is negative")
 

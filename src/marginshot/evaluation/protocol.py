@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import threadpool_limits
 
+from marginshot._lib.threads import n_threads
 from marginshot.data.sampler import TaskSampler
 from marginshot.evaluation.checkpoint import BlockProgress, Checkpoint
 from marginshot.evaluation.predictions import writing_predictions
@@ -30,7 +31,7 @@ _JOB_SECONDS = 1.0
 _JOB_BYTES = 32 * 2**20
 _JOB_TASKS = 250
 # joblib's warning when Ctrl-C ends a run. It is silenced, because the user asked for it.
-_CANCELLED = re.compile(r"\d+ tasks which were still being processed by the workers have been cancelled")
+_CANCELLED = re.compile(r"\d+ tasks (have been successfully executed|which were still being processed by the workers)")
 # Jobs for each worker of a backend that returns everything at the end.
 _ROUND_JOBS = 8
 
@@ -50,15 +51,17 @@ def evaluate(
     checkpoint: Checkpoint | None = None,
     on_progress: Callable[[int, int], None] | None = None,
     predictions: str | os.PathLike[str] | None = None,
+    finished: Sequence[BlockProgress] | None = None,
 ) -> Evaluation:
     """Run every method on every task.
 
     Parameters
     ----------
     run : Run
-    n_jobs : int, optional
-        Workers, as in joblib: threads, unless ``joblib.parallel_config`` names another backend (loky, dask, ray). The
-        result does not depend on it.
+    n_jobs : int or None, default=None
+        Workers: threads, unless ``joblib.parallel_config`` names another backend (loky, dask, ray). None means as many
+        as it asks for or, where it asks for no more than one, as BLAS is set to use (``OMP_NUM_THREADS``); −1 means
+        all cores. The result does not depend on it.
     checkpoint : Checkpoint, optional
         Where to keep what is finished, and to continue from.
     on_progress : callable, optional
@@ -66,6 +69,8 @@ def evaluate(
     predictions : path, optional
         Parquet file for the scores of every query, see `marginshot.evaluation.predictions`. A run that continues
         another cannot write it, because earlier scores were not kept.
+    finished : sequence of BlockProgress, optional
+        Tasks already done, block by block; see `marginshot.evaluation.extension`. A stored checkpoint comes before it.
 
     Raises
     ------
@@ -79,14 +84,14 @@ def evaluate(
         raise ValueError(
             f"The stored progress has {len(stored)} blocks, the run {len(samplers)}. Start over with --force."
         )
-    progress = stored or [BlockProgress.empty(len(run.methods), run.n_tasks) for _ in samplers]
+    progress = stored or finished or [BlockProgress.empty(len(run.methods), run.n_tasks) for _ in samplers]
     total = run.n_tasks * len(samplers)
 
     def report() -> None:
         if on_progress:
-            on_progress(sum(int(block.done.sum()) for block in progress), total)
+            on_progress(sum(int(block.done.sum()) for block in progress) // len(run.methods), total)
 
-    if predictions is not None and stored is not None:
+    if predictions is not None and any(block.done.any() for block in progress):
         raise ValueError("The scores of tasks finished earlier were not kept: start over without the stored progress.")
     writing = nullcontext() if predictions is None else writing_predictions(run, predictions)
     try:
@@ -123,6 +128,7 @@ def run_missing(
 
     ``on_outcome`` is called with each outcome when it is entered; with ``keep_answers`` it has the scores.
     """
+    n_jobs = _count_workers(n_jobs)
     # One thread per worker: a BLAS that splits a product over threads also changes its last bits.
     with (
         warnings_once() as warned,
@@ -135,7 +141,15 @@ def run_missing(
             on_outcome(outcome)
 
 
-def _spread(jobs: Sequence[Job], n_jobs: int | None) -> Generator[Outcome, None, None]:
+def _count_workers(n_jobs: int | None) -> int:
+    """Workers meant by ``n_jobs``, see `evaluate`; −1 for as many as the backend has."""
+    if n_jobs is not None:
+        return n_jobs
+    configured = int(Parallel().n_jobs)
+    return configured if configured != 1 else n_threads()
+
+
+def _spread(jobs: Sequence[Job], n_jobs: int) -> Generator[Outcome, None, None]:
     """Run the jobs on workers; outcomes come as they are finished."""
     # Threads unless the caller's joblib configuration says otherwise: the methods spend their time outside the GIL, and
     # a new process would have to import everything again.
@@ -183,11 +197,11 @@ def _plan_jobs(
     """All jobs, as a list: joblib would run the trials of a generator in a thread beside the workers."""
     jobs: list[Job] = []
     for index, (sampler, block) in enumerate(zip(samplers, progress, strict=True)):
-        missing = block.missing()
-        size = _job_size(sampler, methods) if missing else 1
-        for start, stop in missing:
-            firsts = range(start, stop, size)
-            jobs += [Job(index, sampler, methods, first, min(first + size, stop), keep_answers) for first in firsts]
+        for rows, start, stop in block.missing():
+            chosen = {label: method for row, (label, method) in enumerate(methods.items()) if row in rows}
+            size = _job_size(sampler, chosen)
+            ends = ((first, min(first + size, stop)) for first in range(start, stop, size))
+            jobs += [Job(index, sampler, chosen, rows, *both, keep_answers) for both in ends]
     return jobs
 
 
@@ -210,12 +224,12 @@ def _job_size(sampler: TaskSampler, methods: Mapping[str, Method]) -> int:
 
 
 def _record(outcome: Outcome, block: BlockProgress) -> None:
-    tasks = slice(outcome.start, outcome.stop)
-    block.accuracy[:, tasks] = outcome.accuracy
+    rows, tasks = list(outcome.rows), slice(outcome.start, outcome.stop)
+    block.accuracy[rows, tasks] = outcome.accuracy
     block.redrawn[tasks] = outcome.redrawn
-    done = block.done.copy()
-    done[tasks] = True
+    done, seconds, reliability = block.done.copy(), block.seconds.copy(), block.reliability.copy()
+    done[rows, tasks] = True
+    seconds[rows] += outcome.seconds
+    reliability[rows] += outcome.reliability
     # One statement, which Ctrl-C cannot interrupt: a task whose counts were added must also be marked as done.
-    vars(block).update(
-        done=done, seconds=block.seconds + outcome.seconds, reliability=block.reliability + outcome.reliability
-    )
+    vars(block).update(done=done, seconds=seconds, reliability=reliability)

@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,16 +18,18 @@ from marginshot import __version__
 from marginshot._lib.files import atomic_path
 from marginshot._lib.names import safe_cell
 from marginshot._lib.reading import DamagedFileError, read_json, reading
-from marginshot.evaluation.results import check_shares, describe_machine
+from marginshot.evaluation.results import ROUNDING, check_shares, describe_machine
+from marginshot.evaluation.statistics import paired_difference
 
 #: First entry of every file; `RegimeTable.load` refuses a file without it.
-FORMAT = "marginshot-output/regimes-1"
+FORMAT = "marginshot-output/regimes-2"
 
+_EARLIER = "marginshot-output/regimes-1"
 _REPEAT = "Start over with --force."
 
 CSV_COLUMNS = (
     *("features", "regime", "way", "shot", "method", "tasks", "redrawn_tasks"),
-    *("accuracy", "ci95", "ms_per_task"),
+    *("accuracy", "ci95", "difference_to", "difference", "difference_ci95", "ms_per_task"),
 )
 
 
@@ -46,12 +48,24 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """One method on the tasks of a cell: mean accuracy (0 to 1), half its 95 % interval, processor time of a task."""
+    """One method on the tasks of a cell.
+
+    Parameters
+    ----------
+    method : str
+    accuracy, ci95 : float
+        Mean over the tasks, 0 to 1, and half its 95 % interval.
+    seconds_per_task : float
+        Processor time.
+    right : tuple of int
+        Right answers in every task, in order: methods of one cell have the same tasks, so they can be paired.
+    """
 
     method: str
     accuracy: float
     ci95: float
     seconds_per_task: float
+    right: tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +77,8 @@ class CellResult:
     cell : Cell
     tasks, redrawn_tasks : int
         Tasks used, and those whose class shares had to be drawn again to fit the class sizes.
+    queries : int
+        Queries of one task.
     scores : tuple of Score
         In the order in which methods were asked for.
     too_slow : mapping
@@ -72,12 +88,17 @@ class CellResult:
     cell: Cell
     tasks: int
     redrawn_tasks: int
+    queries: int
     scores: tuple[Score, ...]
     too_slow: Mapping[str, float]
 
     def score(self, method: str) -> Score | None:
         """The score of ``method``, or None where it was left out."""
         return next((score for score in self.scores if score.method == method), None)
+
+    def difference(self, one: Score, other: Score) -> tuple[float, float]:
+        """Mean accuracy of ``one`` less that of ``other`` on the same tasks, and half its paired 95 % interval."""
+        return paired_difference(*(np.array(score.right) / self.queries for score in (one, other)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,21 +152,25 @@ class RegimeTable:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write JSON to ``path``."""
-        content = json.dumps({"format": FORMAT, **asdict(self)}, indent=1, allow_nan=False)
+        entries = {item.name: getattr(self, item.name) for item in fields(self)}
+        entries["results"] = [_to_json(result) for result in self.results]
+        entries["left_out"] = [asdict(entry) for entry in self.left_out]
+        content = json.dumps({"format": FORMAT, **entries}, indent=1, allow_nan=False)
         with atomic_path(path) as temporary:
             temporary.write_text(content + "\n", encoding="utf-8")
 
-    def save_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write one row per cell and method to ``path``; accuracies are shares of 1."""
+    def save_csv(self, path: str | os.PathLike[str], of: str) -> None:
+        """Write one row per cell and method to ``path``; accuracies are shares of 1, differences are to ``of``."""
         with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(CSV_COLUMNS)
             for result in self.results:
-                cell = result.cell
+                cell, own = result.cell, result.score(of)
                 for score in result.scores:
                     names = (safe_cell(name) for name in (cell.features, cell.regime))
                     asked = (*names, cell.way, cell.shot, safe_cell(score.method))
-                    found = (score.accuracy, score.ci95, round(1000 * score.seconds_per_task, 4))
+                    gap = ("", "", "") if own in (None, score) else (safe_cell(of), *result.difference(score, own))
+                    found = (score.accuracy, score.ci95, *gap, round(1000 * score.seconds_per_task, 4))
                     writer.writerow((*asked, result.tasks, result.redrawn_tasks, *found))
 
     @classmethod
@@ -153,7 +178,13 @@ class RegimeTable:
         """Read what `save` wrote."""
         target = Path(path)
         content = read_json(target, "a table of `marginshot regimes`", _REPEAT)
-        if content.pop("format", None) != FORMAT:
+        found = content.pop("format", None)
+        if found == _EARLIER:
+            raise ValueError(
+                f"{target.name} is of an earlier version, which did not keep the tasks that paired intervals need. "
+                f"Write to a new folder. {_REPEAT}"
+            )
+        if found != FORMAT:
             raise DamagedFileError(
                 f"{target.name} was not written by `marginshot regimes`: no format {FORMAT!r} in it."
             )
@@ -166,10 +197,21 @@ class RegimeTable:
         return table
 
 
+def _to_json(result: CellResult) -> dict[str, Any]:
+    """A result as JSON types; the right answers of all tasks are one text, a line of the file and not thousands."""
+    entry = {item.name: getattr(result, item.name) for item in fields(result)}
+    scores = [vars(score) | {"right": " ".join(map(str, score.right))} for score in result.scores]
+    return entry | {"cell": asdict(result.cell), "scores": scores, "too_slow": dict(result.too_slow)}
+
+
 def _read_result(entry: dict[str, Any]) -> CellResult:
-    scores = tuple(Score(**score) for score in entry["scores"])
+    scores = tuple(Score(**(score | {"right": tuple(map(int, score["right"].split()))})) for score in entry["scores"])
     for score in scores:
         check_shares(f"the accuracies of {score.method}", np.array([score.accuracy]))
         if not (0 <= score.ci95 < math.inf and 0 <= score.seconds_per_task < math.inf):
             raise ValueError(f"an interval or a time of {score.method} is not a positive number")
+        per_task = np.array(score.right, dtype=np.float64) / entry["queries"]
+        if len(per_task) != entry["tasks"] or abs(float(per_task.mean()) - score.accuracy) > ROUNDING:
+            raise ValueError(f"the accuracy of {score.method} is not the mean of its {entry['tasks']} tasks")
+        check_shares(f"the tasks of {score.method}", per_task)
     return CellResult(**(entry | {"cell": Cell(**entry["cell"]), "scores": scores}))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marginshot.data.features import FeatureBank
-from marginshot.data.sampler import SharesDoNotFitError, TaskSampler, TaskSettings
+from marginshot.data.sampler import SharesDoNotFitError, TaskSampler, TaskSettings, check_has_support
 from marginshot.evaluation.checkpoint import BlockProgress
 from marginshot.evaluation.protocol import run_missing
 from marginshot.evaluation.regime_table import Cell, CellResult, LeftOut, RegimeTable, Score
@@ -103,6 +103,8 @@ class RegimePlan:
 
     def __post_init__(self) -> None:
         check_sources(self.banks)
+        for bank in self.banks:
+            check_has_support(bank, self.shots)
         if not 0 < self.ci95 < 1:
             raise ValueError(f"The interval must lie between 0 and 100 points; got {100 * self.ci95:g}.")
         if self.max_tasks < 2:
@@ -203,7 +205,8 @@ def measure_again(
             continue
         empty, sampler = BlockProgress.empty(len(again), 0), _sampler(plan, cell, bank, regime)
         block = _run_up_to(result.tasks, empty, again, sampler, n_jobs, on_tasks)
-        scores = {score.method: score for score in (*result.scores, *_summarise(again, block))}
+        measured = _summarise(again, block, result.queries)
+        scores = {score.method: score for score in (*result.scores, *measured)}
         yield replace(result, scores=tuple(scores[label] for label in plan.methods if label in scores))
 
 
@@ -233,18 +236,19 @@ def _run_cell(
     methods = plan.methods
     n_first = min(_BATCH, plan.max_tasks)
     block = _run_up_to(n_first, BlockProgress.empty(len(methods), 0), methods, sampler, n_jobs, on_tasks)
-    seconds = block.seconds / len(block.done)
+    seconds = block.seconds / block.n_tasks
     fast = seconds * count_tasks(plan, block) <= plan.budget
     too_slow = {label: float(seconds[i]) for i, label in enumerate(methods) if not fast[i]}
     methods = {label: method for label, method in methods.items() if label not in too_slow}
     block = block.keep_methods(fast)
-    while (n_tasks := count_tasks(plan, block)) > len(block.done):
+    while (n_tasks := count_tasks(plan, block)) > block.n_tasks:
         block = _run_up_to(n_tasks, block, methods, sampler, n_jobs, on_tasks)
     return CellResult(
         cell=cell,
-        tasks=len(block.done),
+        tasks=block.n_tasks,
         redrawn_tasks=int(block.redrawn.sum()),
-        scores=tuple(_summarise(methods, block)),
+        queries=sampler.settings.n_query,
+        scores=tuple(_summarise(methods, block, sampler.settings.n_query)),
         too_slow=too_slow,
     )
 
@@ -262,7 +266,7 @@ def _run_up_to(
 
     def report(_: Outcome) -> None:
         if on_tasks:
-            on_tasks(int(block.done.sum()), n_tasks)
+            on_tasks(int(block.finished.sum()), n_tasks)
 
     run_missing([sampler], methods, [block], n_jobs=n_jobs, on_outcome=report)
     return block
@@ -270,7 +274,7 @@ def _run_up_to(
 
 def count_tasks(plan: RegimePlan, block: BlockProgress) -> int:
     """Tasks a cell needs, estimated from those done: the interval narrows with the root of their number."""
-    n_done = len(block.done)
+    n_done = block.n_tasks
     widest = max((mean_and_interval(accuracies)[1] for accuracies in block.accuracy), default=0.0)
     if widest <= plan.ci95:
         return n_done
@@ -278,7 +282,13 @@ def count_tasks(plan: RegimePlan, block: BlockProgress) -> int:
     return min(plan.max_tasks, _BATCH * math.ceil(needed / _BATCH))
 
 
-def _summarise(methods: Mapping[str, Method], block: BlockProgress) -> Iterator[Score]:
+def _summarise(methods: Mapping[str, Method], block: BlockProgress, n_query: int) -> Iterator[Score]:
     for label, accuracies, seconds in zip(methods, block.accuracy, block.seconds, strict=True):
         mean, ci95 = mean_and_interval(accuracies)
-        yield Score(method=label, accuracy=mean, ci95=ci95, seconds_per_task=float(seconds) / len(accuracies))
+        yield Score(
+            method=label,
+            accuracy=mean,
+            ci95=ci95,
+            seconds_per_task=float(seconds) / len(accuracies),
+            right=tuple(np.rint(accuracies * n_query).astype(int).tolist()),
+        )

@@ -8,7 +8,7 @@ import math
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -24,8 +24,11 @@ from marginshot._lib.reading import DamagedFileError, read_json, read_npz, readi
 #: First entry of every result file; `Evaluation.load` refuses a file without it.
 FORMAT = "marginshot-output/1"
 
+# Fields of a result that are arrays -> how their names begin in the file beside the JSON.
+_ARRAYS = {"per_task": "result", "reliability": "reliability", "redrawn": "redrawn"}
+
 _REPEAT = "Evaluate again: repeat the command of the run, with --force."
-_ROUNDING = 1e-6
+ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,14 +46,16 @@ class FeatureRecord:
 class Difference:
     """Mean difference in accuracy to another method on the same tasks, and half its 95 % interval.
 
-    ``p_holm`` is the p-value of the paired t-test, adjusted by Holm's method for all methods compared on these tasks;
-    None in results of earlier versions.
+    ``p_holm`` is the p-value of the paired t-test, adjusted by Holm's method for the methods compared on these tasks,
+    not for other blocks; None in results of earlier versions. ``ci95_classes`` is half the interval over classes as
+    well as tasks, see `interval_over_classes`.
     """
 
     to: str
     mean: float
     ci95: float
     p_holm: float | None = None
+    ci95_classes: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +103,14 @@ class MethodResult:
     among_best : bool
         Whether the method is first in its block, or not significantly below the first (paired t-test at 5 %, adjusted
         by Holm's method). False in results of earlier versions.
+    ci95_classes : float, optional
+        Half the 95 % interval over classes as well as tasks; None where all classes occur in every task.
+    given_prior : bool
+        Whether the method was given beliefs about the queries besides their features.
+    reliability : ndarray of int64 of shape (N_BINS, 3), optional
+        Counts behind ``calibration``; kept beside ``per_task``, as is the next. None in results of earlier versions.
+    redrawn : ndarray of bool of shape (tasks,), optional
+        Which tasks had their class shares drawn again.
     """
 
     features: str
@@ -119,6 +132,10 @@ class MethodResult:
     redrawn_tasks: int
     per_task: NDArray[np.float64] = field(repr=False)
     among_best: bool = False
+    ci95_classes: float | None = None
+    given_prior: bool = False
+    reliability: NDArray[np.int64] | None = field(default=None, repr=False)
+    redrawn: NDArray[np.bool_] | None = field(default=None, repr=False)
 
     @property
     def block(self) -> tuple[str, int, int | tuple[int, ...]]:
@@ -126,8 +143,8 @@ class MethodResult:
         return self.features, self.way, self.shot
 
     def to_json(self) -> dict[str, Any]:
-        """Everything but the accuracies of single tasks."""
-        entry = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "per_task"}
+        """Everything but the arrays."""
+        entry = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in _ARRAYS}
         for name in ("difference", "calibration"):
             entry[name] = None if entry[name] is None else asdict(entry[name])
         return entry
@@ -165,6 +182,21 @@ class Evaluation:
         """`Run.identity` of the run that gave this result."""
         return as_json({**self.arguments, "sha256": [record.sha256 for record in self.features]})
 
+    def over_classes(self) -> Evaluation:
+        """The evaluation with every interval taken over classes as well as tasks."""
+        results = []
+        for result in self.results:
+            if result.ci95_classes is None:
+                raise ValueError(
+                    f"There is no interval over classes for {result.features}, {result.way} ways: it needs more "
+                    "classes than ways, and at least two tasks of every class."
+                )
+            gap = result.difference
+            if gap is not None:
+                gap = replace(gap, ci95=gap.ci95_classes or 0.0)
+            results.append(replace(result, ci95=result.ci95_classes, difference=gap))
+        return replace(self, arguments={**self.arguments, "intervals": "classes"}, results=tuple(results))
+
     def blocks(self) -> list[list[MethodResult]]:
         """Results grouped by the tasks they are on."""
         groups: dict[Any, list[MethodResult]] = {}
@@ -187,7 +219,10 @@ class Evaluation:
             temporary.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
     def _tasks_arrays(self) -> dict[str, NDArray[Any]]:
-        arrays: dict[str, NDArray[Any]] = {f"result_{i}": result.per_task for i, result in enumerate(self.results)}
+        arrays: dict[str, NDArray[Any]] = {}
+        for i, result in enumerate(self.results):
+            found = {prefix: getattr(result, name) for name, prefix in _ARRAYS.items()}
+            arrays |= {f"{prefix}_{i}": array for prefix, array in found.items() if array is not None}
         # The name of this entry, in plain text in the file, marks it as ours.
         return {"marginshot-output": np.array(FORMAT)} | arrays
 
@@ -215,7 +250,7 @@ class Evaluation:
         with reading(target, "a result file of `marginshot evaluate`", _REPEAT):
             beside = target.with_name(content["per_task_file"])
             arrays = _read_tasks(beside, target, content.get("per_task_sha256"))
-            results = tuple(_read_result(entry, arrays[entry["per_task"]]) for entry in content["results"])
+            results = tuple(_read_result(entry, arrays) for entry in content["results"])
             known = {item.name for item in fields(cls)}
             rest = {name: value for name, value in content.items() if name in known}
             rest["features"] = tuple(FeatureRecord(**record) for record in content["features"])
@@ -236,8 +271,10 @@ def _read_tasks(beside: Path, target: Path, digest: str | None) -> dict[str, Any
     return arrays
 
 
-def _read_result(entry: dict[str, Any], per_task: NDArray[np.float64]) -> MethodResult:
-    entry = dict(entry, per_task=per_task)
+def _read_result(entry: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> MethodResult:
+    number = entry["per_task"].removeprefix("result_")
+    entry = dict(entry, per_task=arrays[entry["per_task"]])
+    entry |= {name: arrays.get(f"{prefix}_{number}") for name, prefix in _ARRAYS.items() if name != "per_task"}
     if isinstance(entry["shot"], list):
         entry["shot"] = tuple(entry["shot"])
     if entry["difference"] is not None:
@@ -255,7 +292,7 @@ def _check_values(result: MethodResult) -> None:
     """Raise ValueError if a number is outside its range, or an accuracy is not the mean of its tasks."""
     per_task = result.per_task
     check_shares(f"the tasks of {result.method}", per_task)
-    if per_task.shape != (result.tasks,) or abs(float(per_task.mean()) - result.accuracy) > _ROUNDING:
+    if per_task.shape != (result.tasks,) or abs(float(per_task.mean()) - result.accuracy) > ROUNDING:
         raise ValueError(f"the accuracy of {result.method} is not the mean of its {result.tasks} tasks")
     shares = [result.accuracy, result.worst_tenth]
     if result.difference is not None:
@@ -263,7 +300,13 @@ def _check_values(result: MethodResult) -> None:
     if result.calibration is not None:
         shares += [result.calibration.ece, *result.calibration.confidence, *result.calibration.accuracy]
     check_shares(f"the accuracies of {result.method}", np.array(shares))
-    lengths = [result.ci95, result.seconds_per_task, result.difference.ci95 if result.difference else 0.0]
+    lengths = [result.ci95, result.seconds_per_task, result.ci95_classes or 0.0]
+    if result.difference is not None:
+        lengths += [result.difference.ci95, result.difference.ci95_classes or 0.0]
+    if result.reliability is not None and (result.reliability < 0).any():
+        raise ValueError(f"a count of {result.method} is negative")
+    if result.redrawn is not None and result.redrawn.sum() != result.redrawn_tasks:
+        raise ValueError(f"{result.redrawn_tasks} redrawn tasks of {result.method} are not those listed")
     if not all(0 <= value < math.inf for value in lengths):
         raise ValueError(f"an interval or a time of {result.method} is not a positive number")
 

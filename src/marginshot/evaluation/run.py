@@ -31,6 +31,10 @@ class Run:
     seed : int, default=0
     command : str, default=""
         Command line, kept in the result.
+    prior : str, optional
+        Where the prior of the banks comes from, kept in the result.
+    reference : str, optional
+        Label of the method that the others are compared with; by default FS-TMMC where it takes part, else the first.
     """
 
     banks: Sequence[FeatureBank]
@@ -39,6 +43,8 @@ class Run:
     n_tasks: int = 10_000
     seed: int = 0
     command: str = ""
+    reference: str | None = None
+    prior: str | None = None
 
     def __post_init__(self) -> None:
         if self.n_tasks < 2:
@@ -47,6 +53,8 @@ class Run:
             if not given:
                 raise ValueError(f"Nothing to evaluate: no {what} given.")
         check_sources(self.banks)
+        if self.reference is not None and self.reference not in self.methods:
+            raise ValueError(f"The reference {self.reference!r} is not one of the methods: {', '.join(self.methods)}.")
         if len(set(self.settings)) < len(self.settings):
             raise ValueError("The same way and shot is asked for twice.")
         queries = {(one.n_query_per_class, one.dirichlet, one.present) for one in self.settings}
@@ -69,6 +77,7 @@ class Run:
             "present": first.present,
             "tasks": self.n_tasks,
             "seed": self.seed,
+            **({} if all(bank.prior is None for bank in self.banks) else {"prior": self.prior or "given"}),
             "methods": {label: describe_method(method) for label, method in self.methods.items()},
         }
 

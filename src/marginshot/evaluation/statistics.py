@@ -41,6 +41,45 @@ def paired_difference(values: Floats, reference: Floats) -> tuple[float, float]:
     return mean_and_interval(values - reference)
 
 
+def interval_over_classes(values: Floats, classes: Ints, n_classes: int) -> float | None:
+    """Half the 95 % interval of a mean over tasks, had the classes been drawn anew with the tasks.
+
+    `mean_and_interval` narrows with every task, however few the classes. Here the mean is a U-statistic: a symmetric
+    function of ``n_way`` classes, averaged over draws of them. Its variance is n_way² / n_classes times that of a
+    class's own effect, to first order (Hoeffding 1948), and the tasks' share. A class's effect is estimated by the mean
+    of the tasks it occurs in, less their noise; the other classes of these tasks come from the same few, which shrinks
+    it by (n_classes − n_way) / (n_classes − 1).
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_tasks,)
+        Accuracies, or paired differences.
+    classes : ndarray of int of shape (n_tasks, n_way)
+        Classes of each task, all different, below ``n_classes``.
+    n_classes : int
+
+    Returns
+    -------
+    float or None
+        None where every task has all classes, or a class occurs in fewer than two tasks.
+    """
+    n_way = classes.shape[1]
+    counts = np.bincount(classes.ravel(), minlength=n_classes)
+    if n_way >= n_classes or counts.min() < 2:
+        return None
+    centred = values - values.mean()
+    sums, squares = (
+        np.bincount(classes.ravel(), weights=np.repeat(numbers, n_way), minlength=n_classes)
+        for numbers in (centred, centred**2)
+    )
+    means = sums / counts
+    noise = np.mean((squares / counts - means**2) / (counts - 1))
+    shrinkage = (n_classes - n_way) / (n_classes - 1)
+    effect = max(np.var(means, ddof=1) - noise, 0.0) / shrinkage**2
+    variance = n_way**2 / n_classes * effect + np.var(values, ddof=1) / len(values)
+    return float(stdtrit(n_classes - 1, 0.975) * np.sqrt(variance))
+
+
 def paired_p_value(values: Floats, reference: Floats) -> float:
     """Two-sided p-value of Student's paired t-test that both means (n_tasks,) are equal."""
     mean, _ = paired_difference(values, reference)

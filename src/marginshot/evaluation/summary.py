@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marginshot.data.features import FeatureBank
-from marginshot.data.sampler import TaskSettings
+from marginshot.data.sampler import TaskSampler, TaskSettings
 from marginshot.evaluation.checkpoint import BlockProgress
 from marginshot.evaluation.results import Calibration, Difference, Evaluation, FeatureRecord, MethodResult
 from marginshot.evaluation.run import Run
@@ -16,6 +17,7 @@ from marginshot.evaluation.statistics import (
     adjust_by_holm,
     expected_calibration_error,
     find_best,
+    interval_over_classes,
     mean_and_interval,
     paired_difference,
     paired_p_value,
@@ -23,8 +25,9 @@ from marginshot.evaluation.statistics import (
     worst_tenth,
 )
 from marginshot.evaluation.workers import describe_method
+from marginshot.methods.prior import takes_prior
 
-#: The method others are compared with if it takes part; otherwise the first one is.
+#: The method others are compared with unless the run names another, if it takes part; otherwise the first one is.
 REFERENCE_METHOD = "fs-tmmc"
 
 
@@ -32,7 +35,7 @@ def summarise(run: Run, progress: Sequence[BlockProgress]) -> Evaluation:
     """Statistics of every method on every block with at least two finished tasks."""
     results: list[MethodResult] = []
     for (bank, settings), block in zip(run.blocks(), progress, strict=True):
-        if block.done.sum() >= 2:
+        if block.finished.sum() >= 2:
             results += _summarise_block(run, bank, settings, block)
     return Evaluation(
         arguments=run.describe(),
@@ -56,10 +59,14 @@ def _describe_features(bank: FeatureBank) -> FeatureRecord:
 
 def _summarise_block(run: Run, bank: FeatureBank, settings: TaskSettings, block: BlockProgress) -> list[MethodResult]:
     labels = list(run.methods)
-    reference = labels.index(REFERENCE_METHOD) if REFERENCE_METHOD in labels else 0
-    accuracies = block.accuracy[:, block.done]
-    n_done = accuracies.shape[1]
-    differences = _compare(accuracies, labels, reference)
+    usual = REFERENCE_METHOD if REFERENCE_METHOD in labels else labels[0]
+    reference = labels.index(run.reference or usual)
+    finished = block.finished
+    accuracies = block.accuracy[:, finished]
+    sampler = TaskSampler(bank, seed=run.seed, **asdict(settings))
+    classes = sampler.draw_classes(0, len(finished))[finished]
+    n_classes = len(bank.classes)
+    differences = _compare(accuracies, labels, reference, classes, n_classes)
     among_best = find_best(accuracies)
     results = []
     for index, (label, method) in enumerate(run.methods.items()):
@@ -71,33 +78,45 @@ def _summarise_block(run: Run, bank: FeatureBank, settings: TaskSettings, block:
                 title=method.title,
                 reference=method.reference,
                 transductive=method.transductive,
+                given_prior=bank.prior is not None and takes_prior(method),
                 settings=describe_method(method),
                 way=settings.n_way,
                 shot=settings.n_shot,
                 query=settings.n_query_per_class,
-                tasks=n_done,
+                tasks=accuracies.shape[1],
                 accuracy=mean,
                 ci95=ci95,
                 worst_tenth=worst_tenth(accuracies[index]),
-                seconds_per_task=float(block.seconds[index] / n_done),
+                seconds_per_task=float(block.seconds[index] / block.done[index].sum()),
                 difference=differences.get(index),
                 calibration=_summarise_calibration(block.reliability[index]),
-                redrawn_tasks=int(block.redrawn.sum()),
+                redrawn_tasks=int(block.redrawn[finished].sum()),
                 per_task=accuracies[index],
                 among_best=bool(among_best[index]),
+                ci95_classes=interval_over_classes(accuracies[index], classes, n_classes),
+                reliability=block.reliability[index],
+                redrawn=block.redrawn[finished],
             )
         )
     return results
 
 
-def _compare(accuracies: NDArray[np.float64], labels: Sequence[str], reference: int) -> dict[int, Difference]:
+def _compare(
+    accuracies: NDArray[np.float64], labels: Sequence[str], reference: int, classes: NDArray[np.int64], n_classes: int
+) -> dict[int, Difference]:
     """Differences of all other methods to the ``reference``, by index; ``accuracies`` is (n_methods, n_tasks)."""
     others = [index for index in range(len(labels)) if index != reference]
     p_values = np.array([paired_p_value(accuracies[index], accuracies[reference]) for index in others])
     compared = {}
     for index, p_holm in zip(others, adjust_by_holm(p_values), strict=True):
         mean, ci95 = paired_difference(accuracies[index], accuracies[reference])
-        compared[index] = Difference(to=labels[reference], mean=mean, ci95=ci95, p_holm=float(p_holm))
+        compared[index] = Difference(
+            to=labels[reference],
+            mean=mean,
+            ci95=ci95,
+            p_holm=float(p_holm),
+            ci95_classes=interval_over_classes(accuracies[index] - accuracies[reference], classes, n_classes),
+        )
     return compared
 
 

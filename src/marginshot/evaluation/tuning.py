@@ -47,8 +47,6 @@ def searched(method: Method) -> list[str]:
     names = {item.name for item in fields(method)}  # type: ignore[arg-type]
     if not {"lambda1", "lambda2", "gamma2"} <= names:
         return []
-    if isinstance(method.lambda2, str):  # type: ignore[attr-defined]  # "auto" follows the number of classes
-        return ["lambda1", "gamma2"]
     return list(_RANGES) if _last_lambda2(method) > 0 else ["lambda1"]
 
 

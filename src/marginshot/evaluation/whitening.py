@@ -88,7 +88,12 @@ def whiten(banks: Sequence[FeatureBank], base: FeatureBank) -> list[FeatureBank]
         _check_pair(bank, base)
     whitening = WithinClassWhitening().fit(base.X, base.y)
     return [
-        replace(bank, X=np.asarray(whitening.transform(bank.X)), source=f"{bank.source}, whitened by {base.source}")
+        replace(
+            bank,
+            X=np.asarray(whitening.transform(bank.X)),
+            names=None if bank.names is None else np.asarray(whitening.transform(bank.names), dtype=np.float32),
+            source=f"{bank.source}, whitened by {base.source}",
+        )
         for bank in banks
     ]
 

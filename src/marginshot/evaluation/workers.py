@@ -25,6 +25,7 @@ from marginshot.batch.task import seconds_compiling
 from marginshot.data.sampler import TaskBatch, TaskSampler
 from marginshot.evaluation.statistics import N_BINS, count_reliability
 from marginshot.methods.base import takes_row_numbers
+from marginshot.methods.prior import takes_prior
 
 if TYPE_CHECKING:
     from marginshot.methods.base import Method
@@ -58,14 +59,15 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Job:
-    """Tasks ``start`` to ``stop`` of a block for all methods; ``parent`` is the process that planned it.
+    """Tasks ``start`` to ``stop`` of a block for some methods, whose places in the run are ``rows``.
 
-    With ``keep_answers`` the outcome holds the scores of all queries.
+    ``parent`` is the process that planned it. With ``keep_answers`` the outcome holds the scores of all queries.
     """
 
     block: int
     sampler: TaskSampler
     methods: Mapping[str, Method]
+    rows: tuple[int, ...]
     start: int
     stop: int
     keep_answers: bool = False
@@ -73,20 +75,44 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """Arrays as in `BlockProgress` for tasks ``start`` to ``stop``; warnings they raised in another process.
+class Answers:
+    """What methods said of the queries of T tasks.
 
-    ``answers`` are scores (n_methods, T, n_query, n_way), rows of the queries (T, n_query) and their classes.
+    Parameters
+    ----------
+    support_rows : ndarray of int64 of shape (T, n_support)
+    query_rows, query_labels : ndarray of int64 of shape (T, n_query)
+    classes : ndarray of int64 of shape (T, n_way)
+        As in `TaskBatch`, whose table would be large to send.
+    scores : ndarray of shape (n_methods, T, n_query, n_way)
+    probabilities : tuple of ndarray of shape (T, n_query, n_way) or None
+        One for each method; None for a method without probabilities.
+    """
+
+    support_rows: NDArray[np.int64]
+    query_rows: NDArray[np.int64]
+    query_labels: NDArray[np.int64]
+    classes: NDArray[np.int64]
+    scores: NDArray[np.float64]
+    probabilities: tuple[NDArray[np.float64] | None, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Arrays as in `BlockProgress` for some ``rows`` of it and tasks ``start`` to ``stop``.
+
+    ``answers`` are kept on demand; ``warned`` are warnings raised in another process.
     """
 
     block: int
+    rows: tuple[int, ...]
     start: int
     stop: int
     accuracy: NDArray[np.float64]
     seconds: NDArray[np.float64]
     reliability: NDArray[np.int64]
     redrawn: NDArray[np.bool_]
-    answers: tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]] | None = None
+    answers: Answers | None = None
     warned: tuple[tuple[str, type[Warning]], ...] = ()
 
 
@@ -98,10 +124,34 @@ def predict(method: Method, batch: TaskBatch, stop: int | None = None) -> NDArra
     labels = batch.support_labels[:stop]
     try:
         if takes_row_numbers(method):
-            return method.predict_table_scores(batch.table, batch.support_rows[:stop], labels, batch.query_rows[:stop])
-        return method.predict_scores(batch.support[:stop], labels, batch.query[:stop])
+            rows = batch.support_rows[:stop], labels, batch.query_rows[:stop]
+            return as_array(method.predict_table_scores(batch.table, *rows))
+        given = batch.priors if takes_prior(method) else {}
+        priors = {name: beliefs[:stop] for name, beliefs in given.items()}
+        return as_array(method.predict_scores(batch.support[:stop], labels, batch.query[:stop], **priors))
     except ValueError as error:
         raise ValueError(f"Method {method.name!r}: {error}") from error
+
+
+def as_array(values: Any) -> NDArray[np.float64]:
+    """Numbers of a method in double precision; a torch tensor, on any device and with a gradient, is taken too."""
+    detach = getattr(values, "detach", None)
+    return np.asarray(values if detach is None else detach().cpu(), dtype=np.float64)
+
+
+def find_probabilities(method: Method, scores: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Class probabilities of scores (T, n_query, n_way), or None for a method that gives none."""
+    give = getattr(method, "probabilities", None)
+    found = None if give is None else give(scores)
+    if found is None:
+        return None
+    array = as_array(found)
+    if array.shape != scores.shape:
+        raise ValueError(
+            f"Method {method.name!r} must give probabilities of shape (tasks, queries, classes), {scores.shape} here; "
+            f"got {array.shape}."
+        )
+    return array
 
 
 def warm_up(method: Method, batch: TaskBatch) -> None:
@@ -153,11 +203,11 @@ def _settle_worker() -> None:
 
 def _score_tasks(job: Job) -> Outcome:
     batch = job.sampler.batch(job.start, job.stop)
-    accuracy, seconds, reliability, kept = [], [], [], []
+    accuracy, seconds, reliability, kept, given = [], [], [], [], []
     for label, method in job.methods.items():
         warm_up(method, batch)
         if not takes_row_numbers(method):
-            _ = batch.support, batch.query  # gathered once for all methods, not timed
+            _ = batch.support, batch.query, batch.priors  # gathered once for all methods, not timed
         # Processor time of this thread: other workers and programs do not count. Compilation is excluded.
         started = time.thread_time() - seconds_compiling()
         scores = predict(method, batch)
@@ -173,19 +223,23 @@ def _score_tasks(job: Job) -> Outcome:
             raise ValueError(f"Method {label!r} gave NaN as a score on task {bad}; its accuracy would mean nothing.")
         predicted = scores.argmax(axis=2)
         accuracy.append((predicted == batch.query_labels).mean(axis=1))
+        probabilities = find_probabilities(method, scores)
         if job.keep_answers:
             kept.append(scores)
-        probabilities = method.probabilities(scores)
+            given.append(probabilities)
         reliability.append(_count(probabilities, predicted, batch.query_labels))
     return Outcome(
         job.block,
+        job.rows,
         job.start,
         job.stop,
         np.stack(accuracy),
         np.array(seconds),
         np.stack(reliability),
         batch.redrawn,
-        (np.stack(kept), batch.query_rows, batch.query_labels) if job.keep_answers else None,
+        Answers(batch.support_rows, batch.query_rows, batch.query_labels, batch.classes, np.stack(kept), tuple(given))
+        if job.keep_answers
+        else None,
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from marginshot._lib.extras import need
 from marginshot._lib.files import atomic_path
 from marginshot.evaluation.results import MethodResult
 from marginshot.reporting.tables import name_of
@@ -53,6 +54,7 @@ _FEW_ROWS = 12  # with more rows than this they are drawn closer together
 @contextmanager
 def house_style() -> Iterator[None]:
     """Use our matplotlib style inside the block and restore the caller's afterwards."""
+    need("matplotlib")
     import matplotlib as mpl
 
     with mpl.rc_context(_STYLE):  # type: ignore[arg-type]

@@ -103,8 +103,7 @@ def place_results(evaluation: Evaluation, dataset: str | None = None, network: s
     placed = []
     as_printed = all(evaluation.arguments[name] == value for name, value in _PROTOCOL.items())
     for result in evaluation.results:
-        known_dataset = _choose(dataset, _DATASETS, result.features, "dataset")
-        known_network = _choose(network, _NETWORKS, result.features, "network")
+        known_dataset, known_network = identify(result.features, dataset, network)
         if result.way == 5 and result.settings["method"] in _PAPER_NAMES and as_printed:
             placed.append(Measured(dataset=known_dataset, network=known_network, result=result))
     if not placed:
@@ -114,6 +113,28 @@ def place_results(evaluation: Evaluation, dataset: str | None = None, network: s
             f"have {names}."
         )
     return placed
+
+
+def identify(source: str, dataset: str | None = None, network: str | None = None) -> tuple[str, str]:
+    """The paper's dataset and network, as given or else read from the name of the features."""
+    return _choose(dataset, _DATASETS, source, "dataset"), _choose(network, _NETWORKS, source, "network")
+
+
+def printed_methods(tables: Sequence[PaperTable], dataset: str, network: str) -> list[str]:
+    """Our names of the methods for which ``tables`` have a number on this dataset and network, in printed order."""
+    ours = {paper: name for name, paper in _PAPER_NAMES.items()}
+    printed = {
+        row.method: None
+        for table in tables
+        for row in (row for group in table.groups for row in group)
+        if row.network == network
+        and any(cell and column[0] == dataset for column, cell in zip(table.columns, row.cells, strict=True))
+    }
+    found = [ours[method] for method in printed if method in ours]
+    if not found:
+        numbers = " and ".join(str(table.number) for table in tables)
+        raise ValueError(f"Table {numbers} of the paper has no numbers for {dataset} with {network}; ask for another.")
+    return found
 
 
 def _choose(given: str | None, patterns: dict[str, str], source: str, what: str) -> str:
@@ -141,6 +162,11 @@ def _find_ours(table: PaperTable, measured: Sequence[Measured]) -> list[dict[tup
         }
         found.append({key: result for key, result in ours.items() if key in printed})
     return found
+
+
+def has_place(table: PaperTable, measured: Sequence[Measured]) -> bool:
+    """Whether one of our results stands beside a number of the table."""
+    return any(_find_ours(table, measured))
 
 
 def table_numbers(table: PaperTable, measured: Sequence[Measured] = ()) -> list[dict[str, Any]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import PurePath
 from textwrap import wrap
 from typing import TYPE_CHECKING
@@ -33,50 +34,67 @@ _EMPTY = "#f3f4f5"
 _INK = "#22282e"
 
 
+class Place(StrEnum):
+    """Where a method stands against the best of the others, by the paired 95 % interval of the difference."""
+
+    AHEAD = "ahead"
+    LEVEL = "level"
+    BEHIND = "behind"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """The chosen method in one cell, the best of the others, and FS-MMC where it took part."""
+    """The chosen method in one cell, the best of its rivals, and FS-MMC where it took part.
+
+    Parameters
+    ----------
+    cell : Cell
+    own, best : Score
+    distance, ci95 : float
+        Mean accuracy of the chosen method less that of the best rival on the same tasks, in shares of 1, and half its
+        paired 95 % interval. The interval is not widened for the choice of the best of many, which is to the rival's
+        advantage.
+    floor : Score or None
+    """
 
     cell: Cell
     own: Score
     best: Score
+    distance: float
+    ci95: float
     floor: Score | None
 
     @property
-    def distance(self) -> float:
-        """From the best other method, in shares of 1; positive where the chosen one is ahead."""
-        return self.own.accuracy - self.best.accuracy
-
-    @property
-    def is_first(self) -> bool:
-        """Whether no other method has a higher mean."""
-        return self.distance >= 0
-
-    @property
-    def holds(self) -> bool:
-        """Whether the method is first, or the mean of the first lies within the method's 95 % interval."""
-        return self.distance >= -self.own.ci95
+    def place(self) -> Place:
+        """Ahead or behind where the interval leaves out 0, level where it does not."""
+        if abs(self.distance) <= self.ci95:
+            return Place.LEVEL
+        return Place.AHEAD if self.distance > 0 else Place.BEHIND
 
 
-def find_standings(table: RegimeTable, of: str) -> list[Standing]:
-    """The standing of the method ``of`` in every cell that has it and another one."""
+def find_standings(table: RegimeTable, of: str, without: Collection[str] = ()) -> list[Standing]:
+    """The standing of the method ``of`` in every cell that has it and a rival: any other method not in ``without``."""
     standings = []
     for result in table.results:
         own = result.score(of)
-        others = [score for score in result.scores if score.method != of]
-        if own is not None and others:
-            best = max(others, key=lambda score: score.accuracy)
+        rivals = [score for score in result.scores if score.method != of and score.method not in without]
+        if own is not None and rivals:
+            best = max(rivals, key=lambda score: score.accuracy)
+            distance, ci95 = result.difference(own, best)
             floor = None if of == FLOOR_METHOD else result.score(FLOOR_METHOD)
-            standings.append(Standing(cell=result.cell, own=own, best=best, floor=floor))
+            standings.append(Standing(cell=result.cell, own=own, best=best, distance=distance, ci95=ci95, floor=floor))
     return standings
 
 
 def summarise(standings: Sequence[Standing], of: str) -> str:
-    """The number of cells in which the method is first or within its interval, and its worst cell against FS-MMC."""
+    """The cells in which the method is ahead, level and behind, and its worst cell against FS-MMC."""
     if not standings:
         return f"No cell compares {of} with another method."
-    holding = sum(standing.holds for standing in standings)
-    text = f"{of}: first or within its interval in {holding} of {len(standings)} cells"
+    counts = _counts(standings)
+    text = (
+        f"{of} against the best other method of each cell, by paired 95 % intervals: ahead in {counts[Place.AHEAD]}, "
+        f"level in {counts[Place.LEVEL]}, behind in {counts[Place.BEHIND]} of {len(standings)} cells"
+    )
     gaps = [(s.own.accuracy - s.floor.accuracy, s.cell) for s in standings if s.floor is not None]
     if not gaps:
         return f"{text}."
@@ -86,20 +104,24 @@ def summarise(standings: Sequence[Standing], of: str) -> str:
     return f"{text}; never more than {percent(-gap)} points below {FLOOR_METHOD} (worst: {cell})."
 
 
+def _counts(standings: Sequence[Standing]) -> dict[Place, int]:
+    return {place: sum(standing.place is place for standing in standings) for place in Place}
+
+
 def counts_table(standings: Sequence[Standing], of: str) -> Grid:
-    """Cells in which the method holds, regimes down, features across."""
+    """Cells in which the method is ahead, level and behind: regimes down, features across."""
     regimes = _in_order(standing.cell.regime for standing in standings)
     features = _in_order(standing.cell.features for standing in standings)
     rows = tuple(
         (GridCell(regime), *(GridCell(_count(standings, regime, source)) for source in features)) for regime in regimes
     )
     headers = ("Regime", *(_stem(source) for source in features))
-    return Grid(headers=headers, sections=(rows,), title=f"Cells with {of} first or within its interval")
+    return Grid(headers=headers, sections=(rows,), title=f"Cells with {of} ahead / level / behind")
 
 
 def _count(standings: Sequence[Standing], regime: str, features: str) -> str:
-    held = [s.holds for s in standings if (s.cell.regime, s.cell.features) == (regime, features)]
-    return f"{sum(held)} of {len(held)}" if held else "–"
+    chosen = [s for s in standings if (s.cell.regime, s.cell.features) == (regime, features)]
+    return " / ".join(map(str, _counts(chosen).values())) if chosen else "–"
 
 
 def describe_gaps(table: RegimeTable) -> list[str]:
@@ -188,13 +210,13 @@ def _draw_panel(
 
 
 def _write_cell(ax: Axes, x: int, y: int, standing: Standing, *, dark: bool) -> None:
-    """The distance, the best other method below it, and a dot where the chosen one holds."""
+    """The distance, the best other method below it, and a dot unless the chosen one is behind."""
     ink = "white" if dark else _INK
     ax.text(x, y - 0.14, _points(standing.distance), ha="center", va="center", fontsize=9.5, color=ink)
     name = "\n".join(wrap(standing.best.method, 15))
     ax.text(x, y + 0.27, name, ha="center", va="center", fontsize=5.6, color=ink, linespacing=1.05)
-    if standing.holds:
-        fill = ink if standing.is_first else "none"
+    if standing.place is not Place.BEHIND:
+        fill = ink if standing.place is Place.AHEAD else "none"
         ax.plot(x + 0.39, y - 0.34, "o", markersize=3.6, mfc=fill, mec=ink, mew=0.8)
 
 
@@ -224,7 +246,7 @@ def _finish(figure: Figure, panels: object, image: object, standings: Sequence[S
     bar.outline.set_visible(False)
     marks = [
         Line2D([], [], linestyle="", marker="o", markersize=4, mfc=fill, mec=_INK, label=label)
-        for fill, label in ((_INK, "first"), ("none", "within its 95 % interval of the first"))
+        for fill, label in ((_INK, "ahead"), ("none", "level: the paired 95 % interval of the difference holds 0"))
     ]
     figure.legend(handles=marks, loc="outside lower left", ncols=2, fontsize=8.5, handletextpad=0.2)
 

@@ -81,8 +81,8 @@ def name_of(result: MethodResult) -> str:
 
 
 def mark(result: MethodResult) -> str:
-    """Title of a method, with a T if it is transductive."""
-    return f"{name_of(result)} [T]" if result.transductive else name_of(result)
+    """Title of a method, with a T if it is transductive, and a P if it was given a prior."""
+    return name_of(result) + " [T]" * result.transductive + " [P]" * result.given_prior
 
 
 def _difference(result: MethodResult) -> str:
@@ -115,6 +115,7 @@ def paper_table(evaluation: Evaluation) -> Grid:
             ]
         slowest = max(block[name].seconds_per_task for block in blocks)
         mode = "transductive" if blocks[0][name].transductive else "inductive"
+        mode += ", with the prior" * blocks[0][name].given_prior
         rows.append((Cell(name_of(blocks[0][name])), Cell(mode), *cells, Cell(duration(slowest))))
     headers.append("ms/task")
     return Grid(headers=tuple(headers), sections=(tuple(rows),), n_text=2, title=describe_tasks(evaluation))
@@ -124,7 +125,7 @@ def numbers_table(evaluation: Evaluation) -> Grid:
     """One row per method and block with plain numbers, for spreadsheets and data frames; the highest accuracy first."""
     headers = (
         *("features", "way", "shot", "query", "dirichlet", "present", "seed", "tasks", "redrawn_tasks"),
-        *("method", "transductive", "accuracy", "ci95", "among_best", "worst_tenth", "seconds_per_task"),
+        *("method", "transductive", "given_prior", "accuracy", "ci95", "among_best", "worst_tenth", "seconds_per_task"),
         *("difference_to", "difference", "difference_ci95", "p_holm", "ece"),
     )
     regime = [evaluation.arguments.get(name) for name in ("dirichlet", "present", "seed")]
@@ -134,7 +135,16 @@ def numbers_table(evaluation: Evaluation) -> Grid:
         shot = r.shot if isinstance(r.shot, int) else " ".join(map(str, r.shot))
         values = (
             *(r.features, r.way, shot, r.query, *regime, r.tasks, r.redrawn_tasks),
-            *(r.method, r.transductive, r.accuracy, r.ci95, r.among_best, r.worst_tenth, r.seconds_per_task),
+            *(
+                r.method,
+                r.transductive,
+                r.given_prior,
+                r.accuracy,
+                r.ci95,
+                r.among_best,
+                r.worst_tenth,
+                r.seconds_per_task,
+            ),
             *((gap.to, gap.mean, gap.ci95, gap.p_holm) if gap else [None] * 4),
             curve.ece if curve else None,
         )
@@ -154,14 +164,18 @@ def describe_tasks(evaluation: Evaluation) -> str:
         parts.append(f"{arguments['present']} classes present")
     if arguments.get("dirichlet") is not None:
         parts.append(f"Dirichlet {arguments['dirichlet']:g}")
+    if arguments.get("prior") is not None:
+        parts.append(f"prior of [P]: {arguments['prior']}")
     return "; ".join([*parts, f"seed {arguments['seed']}"])
 
 
 def notes(evaluation: Evaluation) -> list[str]:
-    """Notes below the numbers: missing tasks, redrawn shares."""
+    """Notes below the numbers: missing tasks, what intervals are over, redrawn shares."""
     lines = []
     if not evaluation.complete:
         lines.append("Interrupted: the numbers are over the tasks finished so far.")
+    if evaluation.arguments.get("intervals") == "classes":
+        lines.append("Intervals are for other classes of this kind as well as other tasks; p values are for tasks.")
     redrawn = {result.block: result for result in evaluation.results if result.redrawn_tasks}
     lines += [
         f"{r.features}, {task_name(r)}: in {r.redrawn_tasks:,} of {r.tasks:,} tasks the class shares asked for more "
