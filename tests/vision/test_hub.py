@@ -2,7 +2,7 @@
 
 import pytest
 
-from marginshot.labelling.encoders import TextEncoder
+from marginshot.labelling.items.encoders import TextEncoder
 from marginshot.vision.hub import is_online
 
 hub = pytest.importorskip("huggingface_hub", reason="comes with the extras vision and text")

@@ -10,11 +10,12 @@ torch = pytest.importorskip("torch", reason="needs the extra vision")
 from safetensors.torch import load_file, save_file  # noqa: E402
 from test_extraction import publish  # noqa: E402
 
+from marginshot.vision.network import build_classifier  # noqa: E402
 from marginshot.vision.published import CheckpointError  # noqa: E402
 from marginshot.vision.runs import RunError, RunFolder  # noqa: E402
 from marginshot.vision.settings import Hardware, TrainSettings  # noqa: E402
 from marginshot.vision.starting import load_start, starting_from  # noqa: E402
-from marginshot.vision.training import build_classifier, train  # noqa: E402
+from marginshot.vision.training import train  # noqa: E402
 
 CPU = Hardware(accelerator="cpu", log_steps=1)
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -29,10 +30,11 @@ from torch.utils.data import DataLoader  # noqa: E402
 
 from marginshot.vision.batches import EpochBatches  # noqa: E402
 from marginshot.vision.datasets import open_dataset  # noqa: E402
+from marginshot.vision.network import build_classifier  # noqa: E402
 from marginshot.vision.preprocessing import AugmentedImages  # noqa: E402
 from marginshot.vision.runs import RunError, RunFolder  # noqa: E402
 from marginshot.vision.settings import Hardware, TrainSettings  # noqa: E402
-from marginshot.vision.training import build_classifier, train  # noqa: E402
+from marginshot.vision.training import train  # noqa: E402
 from marginshot.vision.validation import nearest_mean_accuracy  # noqa: E402
 
 CPU = Hardware(accelerator="cpu", checkpoint_steps=2, log_steps=1)
@@ -307,12 +309,44 @@ def test_an_exploding_loss_is_said(folder, tmp_path):
 
 
 def test_too_few_validation_classes(tmp_path):
-    write_class_folders(tmp_path, ("a", "b", "c", "d"), per_class=8, side=20)
-    with pytest.raises(ValueError, match="has 1 classes but 5-way tasks need 5"):
+    write_class_folders(tmp_path, ("a", "b", "c"), per_class=8, side=20)
+    with pytest.raises(ValueError, match=r"has 1 classes but validation tasks need at least 2\..* splits\.csv"):
         train(small_settings(), CPU, tmp_path, tmp_path / "run")
     write_class_folders(tmp_path, tuple(f"class{k:02d}" for k in range(30)), per_class=2, side=20)
     with pytest.raises(ValueError, match=r"3 queries need 4 pictures a class, but .* has fewer in class"):
         train(small_settings(), CPU, tmp_path, tmp_path / "run")
+
+
+@pytest.mark.parametrize(("n_classes", "n_validation"), [(4, 2), (9, 4), (12, 5), (24, 5), (30, 6)])
+def test_folders_of_few_classes_train(tmp_path, n_classes, n_validation):
+    """Issue 36: fewer than 25 classes were refused, because a fifth of them is fewer than five."""
+    data = tmp_path / "data"
+    write_class_folders(data, tuple(f"class{k:02d}" for k in range(n_classes)), per_class=6, side=20)
+    result = train(small_settings(epochs=1), CPU, data, tmp_path / "run")
+    assert result.validation_way == min(5, n_validation)
+    assert (
+        len(json.loads((tmp_path / "run" / "config.json").read_text())["data"]["classes"]) == n_classes - n_validation
+    )
+
+
+def test_validation_every_few_epochs_and_after_the_last(folder, finished_run, tmp_path):
+    train(small_settings(validate_every=2), CPU, folder, tmp_path / "run")
+    with (tmp_path / "run" / "epochs.csv").open() as file, (finished_run / "epochs.csv").open() as every:
+        rows, expected = list(csv.DictReader(file)), list(csv.DictReader(every))
+    assert [row["validation_accuracy"] for row in rows] == ["", *(row["validation_accuracy"] for row in expected[1:])]
+    assert [row["loss"] for row in rows] == [row["loss"] for row in expected]
+    assert (tmp_path / "run" / "best.safetensors").is_file()
+    with pytest.raises(ValueError, match="validate_every must be at least 1; got 0"):
+        small_settings(validate_every=0)
+
+
+def test_a_dry_run_measures_and_writes_nothing(folder, tmp_path):
+    command = [*COMMAND, "--data", str(folder), "--out", str(tmp_path / "run"), *OPTIONS, "--dry-run"]
+    told = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=True).stdout
+    found = re.search(r"3 epochs of (\d+) steps of 8 pictures: about (\S+) hours .*\((\S+) s a step, (\S+) s a", told)
+    steps, hours, step, validation = map(float, found.groups())
+    assert hours == pytest.approx(3 * (steps * step + validation) / 3600, rel=0.2)
+    assert not (tmp_path / "run").exists()
 
 
 def test_corrupt_pictures_stop_or_are_counted(tmp_path):

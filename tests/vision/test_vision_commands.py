@@ -56,7 +56,7 @@ def run(capsys, *arguments: str) -> tuple[int, str, str]:
 def test_recipes_hold_the_papers_numbers(shared_data):
     paper = (shared_data.parent / "paper.tex").read_text()
     names = recipe_names()
-    assert len([name for name in names if load_recipe(name).paper]) == 9
+    assert len([name for name in names if load_recipe(name).paper]) == 10
     rows = {
         "resnet18": re.findall(r".*FS-TMMC \(ours\).*ResNet-18.*", paper),
         "wrn": re.findall(r".*FS-TMMC \(ours\).*& WRN .*", paper),
@@ -79,7 +79,8 @@ def test_recipes_can_be_trained(name):
 
     recipe = load_recipe(name)
     settings = [TrainSettings.from_dict(dict(stage.train), name) for stage in recipe.stages]
-    assert (settings[-1].image_size == 84) == bool(recipe.paper)
+    small = settings[-1].image_size < 84
+    assert small == (not recipe.paper or name == "mini-resnet18-two-cores")  # its title and page say how small
     if recipe.paper:
         assert recipe.evaluate["tasks"] == 10_000
         assert recipe.evaluate["shots"] == [1, 5]

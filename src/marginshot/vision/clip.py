@@ -30,9 +30,12 @@ class LoadedClip:
         from transformers import AutoModel, AutoProcessor
 
         try:
-            there = {"local_files_only": Path(name).is_dir() or not is_online(name)}
-            self._network = AutoModel.from_pretrained(name, **there)
-            self._processor = AutoProcessor.from_pretrained(name, **there)
+            options = {
+                "local_files_only": Path(name).is_dir() or not is_online(name),
+                "trust_remote_code": False,
+            }
+            self._network = AutoModel.from_pretrained(name, **options)
+            self._processor = AutoProcessor.from_pretrained(name, **options)
         except (OSError, RuntimeError, ValueError) as error:
             raise ValueError(
                 f"The model {name!r} could not be loaded ({first_line(error)}); name a CLIP or SigLIP model of "

@@ -56,15 +56,15 @@ def load_encoder(
     """
     if image_size is not None and image_size < 1:
         raise ValueError(f"image_size must be at least 1; got {image_size}.")
+    if spec == OFFLINE_ENCODER:  # whatever file has that name
+        network, preprocessing = load_efficientnet_lite0(image_size)
+        return Encoder(spec, network, preprocessing)
     path = Path(spec)
     if path.is_dir():
         return _from_run(path, weights, image_size)
     if path.is_file():
         name, network = load_published(path, backbone)
         return Encoder(f"{name} from {path.name}", network, published_preprocessing(image_size or 84))
-    if spec == OFFLINE_ENCODER:
-        network, preprocessing = load_efficientnet_lite0(image_size)
-        return Encoder(spec, network, preprocessing)
     if spec in timm.list_models() or spec in timm.list_pretrained():
         return _from_timm(spec, image_size)
     raise ValueError(

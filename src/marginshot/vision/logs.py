@@ -54,12 +54,13 @@ class RunLog:
         self._board.add_scalar("base/loss", loss, position)
         self._board.add_scalar("learning_rate", learning_rate, position)
 
-    def log_epoch(self, epoch: int, values: dict[str, float]) -> None:
-        """One finished epoch, with the columns of epochs.csv but the first."""
+    def log_epoch(self, epoch: int, values: dict[str, float | None]) -> None:
+        """One finished epoch, with the columns of epochs.csv but the first; a value that is missing stays empty."""
         _write(self._epochs, (epoch, *(values[name] for name in _EPOCH_COLUMNS[1:])))
         position = epoch * self._steps_per_epoch
         self._board.add_scalar("base/accuracy", values["base_accuracy"], position)
-        self._board.add_scalar("validation/accuracy", values["validation_accuracy"], position)
+        if values["validation_accuracy"] is not None:
+            self._board.add_scalar("validation/accuracy", values["validation_accuracy"], position)
         self._board.flush()
 
 

@@ -50,9 +50,11 @@ class TrainSettings:
     flip : bool, default=True
         Mirror half of the pictures.
     validation_tasks : int, default=500
-        5-way 1-shot tasks on the validation classes after each epoch.
+        1-shot tasks on the validation classes at every validation, of five classes or all where there are fewer.
     validation_queries : int, default=15
         Queries per class in these tasks.
+    validate_every : int, default=1
+        Epochs from one validation to the next; the last epoch is always validated.
     start_from : str, default=""
         SHA-256 of the file of weights that the training starts from; empty for random weights.
     """
@@ -76,6 +78,7 @@ class TrainSettings:
     flip: bool = True
     validation_tasks: int = 500
     validation_queries: int = 15
+    validate_every: int = 1
     start_from: str = ""
 
     def __post_init__(self) -> None:
@@ -89,6 +92,7 @@ class TrainSettings:
             "learning_rate_step",
             "validation_tasks",
             "validation_queries",
+            "validate_every",
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}.")
@@ -105,6 +109,10 @@ class TrainSettings:
     def learning_rate_at(self, epoch: int) -> float:
         """Learning rate during ``epoch``, counted from 0."""
         return self.learning_rate * 0.1 ** (epoch // self.learning_rate_step)
+
+    def validates_after(self, epoch: int) -> bool:
+        """Whether ``epoch``, counted from 0, ends with a validation."""
+        return (epoch + 1) % self.validate_every == 0 or epoch + 1 == self.epochs
 
     def as_dict(self) -> dict[str, Any]:
         """Name and value of every setting."""

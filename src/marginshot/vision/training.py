@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Protocol
 
 import numpy as np
@@ -15,22 +16,24 @@ import torch
 from lightning_fabric import Fabric
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from numpy.typing import NDArray
-from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
 from marginshot.data.pictures import pillow_silenced
-from marginshot.vision.backbones import build_backbone
 from marginshot.vision.batch_norm import share_batch_norm
 from marginshot.vision.batches import EpochBatches
 from marginshot.vision.datasets import ImageSet, drop_corrupt, open_dataset
 from marginshot.vision.devices import place
 from marginshot.vision.logs import RunLog
+from marginshot.vision.network import Classifier, build_classifier
 from marginshot.vision.preprocessing import AugmentedImages, PlainImages, plain_preprocessing
 from marginshot.vision.runs import Progress, RunError, RunFolder, TrainingData
 from marginshot.vision.settings import Hardware, TrainSettings
 from marginshot.vision.starting import load_start, starting_from
-from marginshot.vision.validation import nearest_mean_accuracy, require_validation_tasks
+from marginshot.vision.validation import nearest_mean_accuracy, require_validation_tasks, validation_way
+
+# Steps and seconds after which a dry run has seen enough: the time of a step varies by some per cent.
+_LEAST_STEPS, _MEASURED_SECONDS = 3, 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +47,16 @@ class StepReport:
     loss: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """What a training will take: steps of an epoch, seconds of a step and of a validation, hours of the whole."""
+
+    n_steps: int
+    step_seconds: float
+    validation_seconds: float
+    hours: float
+
+
 class Observer(Protocol):
     """Watches a run; called by the first process only."""
 
@@ -51,8 +64,8 @@ class Observer(Protocol):
         """After each step."""
         ...
 
-    def on_epoch(self, epoch: int, values: dict[str, float]) -> None:
-        """After each epoch, with the columns of epochs.csv."""
+    def on_epoch(self, epoch: int, values: dict[str, float | None]) -> None:
+        """After each epoch, with the columns of epochs.csv; an epoch may have no validation."""
         ...
 
 
@@ -63,7 +76,9 @@ class TrainResult:
     Parameters
     ----------
     best_accuracy, best_epoch : float, int
-        Highest 5-way 1-shot accuracy on the validation classes, and the epoch that gave it.
+        Highest 1-shot accuracy on the validation classes, and the epoch that gave it.
+    validation_way : int
+        Classes of a validation task: five, or all where there are fewer.
     skipped : tuple of str
         What was wrong with each picture left out.
     is_first_process : bool
@@ -72,32 +87,9 @@ class TrainResult:
 
     best_accuracy: float
     best_epoch: int
+    validation_way: int
     skipped: tuple[str, ...]
     is_first_process: bool
-
-
-class Classifier(nn.Module):
-    """A backbone with one linear layer on top: (B, 3, H, W) -> (B, n_classes) logits."""
-
-    def __init__(self, backbone: nn.Module, n_features: int, n_classes: int) -> None:
-        super().__init__()
-        self.backbone = backbone
-        self.head = nn.Linear(n_features, n_classes)
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """(B, 3, H, W) -> (B, n_classes)."""
-        return self.head(self.backbone(images))
-
-
-def build_classifier(settings: TrainSettings, n_classes: int) -> Classifier:
-    """The network a run starts from; the same for the same seed."""
-    backbone = build_backbone(settings.backbone, settings.seed)
-    side = settings.image_size
-    with torch.inference_mode():
-        n_features = backbone.eval()(torch.zeros(1, 3, side, side)).shape[1]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(settings.seed + 1)
-        return Classifier(backbone, n_features, n_classes)
 
 
 def train(
@@ -141,9 +133,24 @@ def train(
     return TrainResult(
         best_accuracy=progress.best_accuracy,
         best_epoch=progress.best_epoch,
+        validation_way=validation_way(validation),
         skipped=skipped,
         is_first_process=fabric.is_global_zero,
     )
+
+
+def estimate(
+    settings: TrainSettings, hardware: Hardware, data: Path | None, start_from: Path | None = None
+) -> Estimate | None:
+    """Time a few steps of the training that `train` would do, without a folder; None in all but the first process."""
+    settings = starting_from(settings, start_from)
+    fabric = launch(hardware)
+    base, validation, _ = open_splits(settings, data)
+    network = build_classifier(settings, len(base.classes))
+    with TemporaryDirectory() as nowhere, pillow_silenced():
+        trainer = _Trainer(fabric, settings, hardware, network, base, validation, RunFolder(Path(nowhere)))
+        measured = trainer.measure()
+    return measured if fabric.is_global_zero else None
 
 
 def _open_together(fabric: Fabric, open_folder: Callable[[], None]) -> None:
@@ -257,9 +264,9 @@ class _Trainer:
             if log is not None and self._is_due():
                 self.folder.save_state(self.network, self.optimizer, progress)
                 self._saved = time.monotonic()
-        accuracy = self._validate()
+        accuracy = self._validate() if self.settings.validates_after(progress.epoch) else None
         n_steps = self.batches.steps_per_epoch
-        values = {
+        values: dict[str, float | None] = {
             "loss": progress.loss_sum / n_steps,
             "base_accuracy": progress.correct / (n_steps * self.settings.batch_size),
             "validation_accuracy": accuracy,
@@ -271,6 +278,33 @@ class _Trainer:
             log.log_epoch(self.progress.epoch, values)
         if observer is not None:
             observer.on_epoch(self.progress.epoch, values)
+
+    def measure(self) -> Estimate:
+        """Seconds of a step and of a validation, from a few steps and a few pictures; nothing is written."""
+        self.network.train()
+        self.batches.go_to(0, 0)
+        started, times = time.monotonic(), list[float]()
+        for images, labels in self.loader:
+            self._step(images, labels)
+            times.append(time.monotonic() - started)
+            if len(times) > _LEAST_STEPS and times[-1] > _MEASURED_SECONDS:
+                break
+        # The first step also sets up the libraries.
+        step = (times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else times[0]
+        few = np.arange(min(len(self.validation), 2 * self.settings.batch_size))
+        started = time.monotonic()
+        self._features_of(self.validation.select(few))
+        validation = (time.monotonic() - started) * len(self.validation) / len(few)
+        return Estimate(
+            n_steps=self.batches.steps_per_epoch,
+            step_seconds=step,
+            validation_seconds=validation,
+            hours=(
+                self.settings.epochs * self.batches.steps_per_epoch * step
+                + sum(map(self.settings.validates_after, range(self.settings.epochs))) * validation
+            )
+            / 3600,
+        )
 
     def _is_due(self) -> bool:
         """Whether the state is to be saved, by steps or by time."""
@@ -312,14 +346,11 @@ class _Trainer:
                 )
             )
 
-    def _finish_epoch(self, accuracy: float) -> None:
+    def _finish_epoch(self, accuracy: float | None) -> None:
         old = self.progress
-        is_best = accuracy > old.best_accuracy
-        self.progress = Progress(
-            epoch=old.epoch + 1,
-            best_accuracy=accuracy if is_best else old.best_accuracy,
-            best_epoch=old.epoch + 1 if is_best else old.best_epoch,
-        )
+        is_best = accuracy is not None and accuracy > old.best_accuracy
+        best = (accuracy, old.epoch + 1) if accuracy is not None and is_best else (old.best_accuracy, old.best_epoch)
+        self.progress = Progress(epoch=old.epoch + 1, best_accuracy=best[0], best_epoch=best[1])
         if self.fabric.is_global_zero:
             # The state comes last: a run killed before it repeats the epoch and writes the same weights again.
             if is_best:
@@ -330,18 +361,18 @@ class _Trainer:
         self.fabric.barrier()
 
     def _validate(self) -> float:
-        """5-way 1-shot accuracy of the nearest mean on the validation classes; every process takes its share."""
-        features = self._validation_features()
+        """1-shot accuracy of the nearest mean on the validation classes; every process takes its share."""
+        features = self._features_of(self.validation)
         settings = self.settings
         return nearest_mean_accuracy(
             features, self.validation.labels, settings.validation_tasks, settings.validation_queries, settings.seed
         )
 
-    def _validation_features(self) -> NDArray[np.float32]:
-        """Features of the validation split, shape (n_images, n_features)."""
-        rank, world, n_images = self.fabric.global_rank, self.fabric.world_size, len(self.validation)
+    def _features_of(self, images: ImageSet) -> NDArray[np.float32]:
+        """Features of pictures, shape (n_images, n_features)."""
+        rank, world, n_images = self.fabric.global_rank, self.fabric.world_size, len(images)
         share = np.arange(rank, n_images, world)
-        dataset = PlainImages(self.validation.select(share), plain_preprocessing(self.settings.image_size))
+        dataset = PlainImages(images.select(share), plain_preprocessing(self.settings.image_size))
         loader = DataLoader(dataset, batch_size=self.settings.batch_size, num_workers=self.hardware.workers)
         self.network.eval()
         dtype = next(self.network.parameters()).dtype

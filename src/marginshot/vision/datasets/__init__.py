@@ -24,7 +24,13 @@ from marginshot.vision.datasets.pickles import (
     open_tiered_archives,
     open_tiered_pickles,
 )
-from marginshot.vision.datasets.splits import SPLITS, DatasetMismatchError, match_published, published_classes
+from marginshot.vision.datasets.splits import (
+    PUBLISHED_MAXIMUM,
+    SPLITS,
+    DatasetMismatchError,
+    match_published,
+    published_classes,
+)
 
 __all__ = [
     "DATASETS",
@@ -114,7 +120,7 @@ def _open_published(name: str, data: Path, split: str) -> ImageSet:
         listed = find_list(data, split)
         if listed is not None:
             return open_list(data, listed)
-    folders = find_named_folders(data, classes)
+    folders = find_named_folders(data, classes, PUBLISHED_MAXIMUM[name])
     if folders:
         return images_in_folders(data, {cls: folders[cls] for cls in classes if cls in folders}, str(data))
     raise DatasetMismatchError(

@@ -24,7 +24,10 @@ def find_csv_list(root: Path, split: str) -> Path | None:
 
 
 def open_csv_list(root: Path, path: Path) -> ImageSet:
-    """Pictures named in ``path`` (file name, class; with or without a heading), kept in ``root/images`` or ``root``."""
+    """Pictures named in ``path`` (file name, class; with or without a heading), kept in ``root/images`` or ``root``.
+
+    They may also be in folders below, such as those of the classes, where each name is found once.
+    """
     with (
         reading(path, "a list of pictures", "Download it again.", DatasetMismatchError),
         path.open(newline="", encoding="utf-8") as file,
@@ -36,16 +39,28 @@ def open_csv_list(root: Path, path: Path) -> ImageSet:
         raise DatasetMismatchError(f"{path} needs lines of a file name and a class separated by a comma.")
     folder = root / "images" if (root / "images").is_dir() else root
     names = tuple(row[0].strip() for row in rows)
-    _require_files(folder, names, path)
+    items = names if (folder / names[0]).is_file() else _found_below(folder, names, path)
+    _require_files(folder, items, path)
     classes = tuple(sorted({row[1].strip() for row in rows}))
     position = {name: index for index, name in enumerate(classes)}
     return ImageSet(
         name=str(path),
         classes=classes,
         labels=np.array([position[row[1].strip()] for row in rows], dtype=np.int64),
-        items=names,
-        source=FileImages(folder, names),
+        items=items,
+        source=FileImages(folder, items),
     )
+
+
+def _found_below(folder: Path, names: tuple[str, ...], listed_in: Path) -> tuple[str, ...]:
+    """The path below ``folder`` of each file in ``names``; of a file that is not there, its name."""
+    wanted = set(names)
+    found: dict[str, str] = {}
+    for path in sorted(path for path in folder.rglob("*") if path.name in wanted):
+        item = path.relative_to(folder).as_posix()
+        if found.setdefault(path.name, item) != item:
+            raise DatasetMismatchError(f"{listed_in} lists {path.name}, which is both {found[path.name]} and {item}.")
+    return tuple(found.get(name, name) for name in names)
 
 
 def _require_files(folder: Path, names: tuple[str, ...], listed_in: Path) -> None:

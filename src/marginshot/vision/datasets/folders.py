@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -18,29 +20,48 @@ SPLIT_FOLDERS = {
     "test": ("test", "novel"),
 }
 _VALIDATION_SHARE = 0.2
+_VALIDATION_WAY = 5
 
 
-def find_named_folders(root: Path, names: tuple[str, ...]) -> dict[str, Path]:
-    """Folders called like a class, anywhere under ``root``; a class found twice is an error."""
+def find_named_folders(root: Path, names: tuple[str, ...], most: int) -> dict[str, tuple[Path, ...]]:
+    """Folders called like a class, anywhere under ``root``.
+
+    A class may lie in several folders, such as ``train/`` and ``val/`` that each hold a part of every class. Folders
+    that share a file name, or hold more than ``most`` pictures together, are no parts of one class: an error.
+    """
     wanted = set(names)
-    found: dict[str, Path] = {}
+    found: dict[str, tuple[Path, ...]] = {}
     for folder, children, _ in os.walk(root):
         for child in sorted(wanted.intersection(children)):
-            path = Path(folder) / child
-            if child in found:
-                raise DatasetMismatchError(f"Class {child} is there twice, in {found[child]} and {path}; keep one.")
-            found[child] = path
+            found[child] = (*found.get(child, ()), Path(folder) / child)
         children[:] = sorted(child for child in children if child not in wanted and not child.startswith("."))
+    for name, parts in found.items():
+        if len(parts) > 1:
+            _require_parts(name, parts, most)
     return found
 
 
-def images_in_folders(root: Path, folders: dict[str, Path], name: str) -> ImageSet:
-    """All pictures below each class's folder, sorted by path; hidden folders aside, where programs keep thumbnails."""
+def _require_parts(name: str, parts: tuple[Path, ...], most: int) -> None:
+    """Raise unless the folders ``parts`` can be parts of the class ``name``."""
+    counts = Counter(path.name for part in parts for path in _pictures_below(part))
+    there = " and ".join(map(str, parts))
+    twice = min((file for file, count in counts.items() if count > 1), default=None)
+    if twice is not None:
+        raise DatasetMismatchError(f"Class {name} is there twice, in {there}, both with {twice}; keep one.")
+    if len(counts) > most:
+        raise DatasetMismatchError(
+            f"Class {name} is there twice, in {there}, with {len(counts)} pictures together; published are at most "
+            f"{most}. Keep one."
+        )
+
+
+def images_in_folders(root: Path, folders: Mapping[str, tuple[Path, ...]], name: str) -> ImageSet:
+    """All pictures below the folders of each class, sorted by path below them."""
     items: list[str] = []
     labels: list[int] = []
-    for label, folder in enumerate(folders.values()):
-        paths = sorted(path for path in folder.rglob("*") if is_picture(path) and not _is_hidden(path, folder))
-        items.extend(path.relative_to(root).as_posix() for path in paths)
+    for label, parts in enumerate(folders.values()):
+        paths = [(path.relative_to(part), path) for part in parts for path in _pictures_below(part)]
+        items.extend(path.relative_to(root).as_posix() for _, path in sorted(paths))
         labels.extend([label] * len(paths))
     images = ImageSet(
         name=name,
@@ -51,6 +72,11 @@ def images_in_folders(root: Path, folders: dict[str, Path], name: str) -> ImageS
     )
     require_images(images, 1)
     return images
+
+
+def _pictures_below(folder: Path) -> list[Path]:
+    """Pictures at any depth; hidden folders aside, where programs keep thumbnails."""
+    return [path for path in folder.rglob("*") if is_picture(path) and not _is_hidden(path, folder)]
 
 
 def _is_hidden(path: Path, root: Path) -> bool:
@@ -101,19 +127,20 @@ def _chosen(root: Path, classes: tuple[str, ...], title: str) -> ImageSet:
 
 
 def _drawn(classes: tuple[str, ...], split: str, seed: int) -> tuple[str, ...]:
-    n_validation = max(1, round(_VALIDATION_SHARE * len(classes)))
+    # Few classes give up to half of them: validation tasks are of five classes where there are so many.
+    n_validation = max(min(_VALIDATION_WAY, len(classes) // 2), round(_VALIDATION_SHARE * len(classes)), 1)
     drawn = set(np.random.default_rng(seed).permutation(len(classes))[:n_validation].tolist())
     return tuple(name for index, name in enumerate(classes) if (index in drawn) == (split == SPLITS[1]))
 
 
-def _class_folders(root: Path) -> dict[str, Path]:
+def _class_folders(root: Path) -> dict[str, tuple[Path, ...]]:
     """Every folder below ``root`` that has no sub-folder, by its path, sorted."""
-    folders: dict[str, Path] = {}
+    folders: dict[str, tuple[Path, ...]] = {}
     for folder, children, _ in os.walk(root):
         children[:] = sorted(child for child in children if not child.startswith("."))
         path = Path(folder)
         if not children and path != root:
-            folders[path.relative_to(root).as_posix()] = path
+            folders[path.relative_to(root).as_posix()] = (path,)
     if not folders:
         raise DatasetMismatchError(
             f"{root} has no class folders; put the pictures of each class in a folder of its own."

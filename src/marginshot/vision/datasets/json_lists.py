@@ -54,7 +54,7 @@ def _open_class_roots(root: Path, path: Path, content: dict[str, Any]) -> ImageS
     names, roots = [str(name) for name in content["class_names"]], content["class_roots"]
     if len(set(names)) != len(names) or len(names) != len(roots):
         raise DatasetMismatchError(f"{path} needs one folder for each of its classes; correct it.")
-    folders = {name: root / _below(root, str(folder), path) for name, folder in zip(names, roots, strict=True)}
+    folders = {name: (root / _below(root, str(folder), path),) for name, folder in zip(names, roots, strict=True)}
     return images_in_folders(root, folders, str(path))
 
 

@@ -11,6 +11,8 @@ SPLITS = ("base", "validation", "test")
 
 # Pictures of the smallest class as published; fewer means an incomplete download.
 PUBLISHED_MINIMUM = {"miniimagenet": 600, "tieredimagenet": 732, "cub": 41}
+# Pictures of the largest; more in two folders means that they are not parts of one class.
+PUBLISHED_MAXIMUM = {"miniimagenet": 600, "tieredimagenet": 1300, "cub": 60}
 
 
 class DatasetMismatchError(ValueError):
