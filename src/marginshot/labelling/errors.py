@@ -22,6 +22,10 @@ class Option(StrEnum):
     TEXT = "text"
     LABEL = "label"
     CLASSES = "classes"
+    BOXES = "boxes"
+    DEPLOYMENTS = "deployments"
+    GAP = "event_gap"
+    ENCODER = "encoder"
     CACHE = "cache"
     NO_CACHE = "no_cache"
 
@@ -89,3 +93,7 @@ class OutputExistsError(RefusedError, FileExistsError):
 
 class MissingInputError(RefusedError, FileNotFoundError):
     """An input is not there."""
+
+
+class ChangedMeanwhileError(ValueError):
+    """Another page or process has changed what an act was made on; nothing was written."""

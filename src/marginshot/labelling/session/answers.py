@@ -8,10 +8,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.labelling.classify import second_best
-from marginshot.labelling.collection import NONE, UNKNOWN, describe_labels
+from marginshot.labelling.answers.classify import second_best
+from marginshot.labelling.answers.worklist import Correction, Estimate, fit_correction
+from marginshot.labelling.items.collection import NONE, UNKNOWN, describe_labels
 from marginshot.labelling.session.state import State
-from marginshot.labelling.worklist import Correction, fit_correction
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -42,8 +42,8 @@ class SessionAnswers:
         Items that look like none of the classes, or were said to be none.
     shares : ndarray of shape (n_classes, 3)
         Share of each class among the answered items: low, estimate and high of an interval of 95 %.
-    changed : ndarray of int64
-        Rows whose code is another than in the answers before.
+    expected : Estimate, optional
+        Share of right answers over all items of the source that are embedded; None before there are answers.
     """
 
     version: int
@@ -55,7 +55,7 @@ class SessionAnswers:
     chances: Array
     foreign: NDArray[np.bool_]
     shares: Array
-    changed: Rows
+    expected: Estimate | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({describe_labels(self.labels)})"
@@ -129,7 +129,6 @@ def make_answers(
         chances=np.where(state.checked | ~answered, confidence, (correction or fit_correction())(confidence)),
         foreign=outside,
         shares=class_shares(spread[codes >= 0]),
-        changed=np.empty(0, dtype=np.int64),
     )
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.labelling.session.answers import SessionAnswers
-from marginshot.labelling.session.events import Act
+from marginshot.labelling.answers.worklist import Estimate, audit_estimate
 from marginshot.labelling.session.state import Audit, State
-from marginshot.labelling.worklist import Estimate, audit_estimate
 
 
 def open_audit(state: State) -> Audit | None:
@@ -16,19 +14,6 @@ def open_audit(state: State) -> Audit | None:
     if not state.audits or _is_checked(state, state.audits[-1]):
         return None
     return state.audits[-1]
-
-
-def draw_audit(state: State, answers: SessionAnswers, n: int, keys: list[str]) -> Act:
-    """A sample of at most ``n`` answers that nobody has checked, by the ``keys`` of all items."""
-    names = {known.id: known.name for known in state.classes}
-    pool = np.flatnonzero(~state.checked & np.isin(answers.codes, list(names)))
-    if not len(pool):
-        raise ValueError("There is no unchecked answer to draw a sample from.")
-    rows = np.random.default_rng(state.version).permutation(pool)[:n].tolist()
-    return "audit", {
-        "items": [keys[row] for row in rows],
-        "answered": [names[int(answers.codes[row])] for row in rows],
-    }
 
 
 def audit_result(state: State, n_ready: int) -> Estimate | None:

@@ -2,61 +2,83 @@
 
 An act that labels items carries, in the log, the answers they had just before. So the evidence is a function of the
 state: it survives a restart, goes with an undo and comes back with a redo.
+
+Who looks through the items and corrects what is wrong picks wrong answers, and says nothing of the right ones: such
+items are examples, and no evidence of how often answers are right. Those that the session proposed are: what to label
+next, the worklist, an audit. So are others, where people also label what was answered right.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
-from itertools import chain
+from collections.abc import Callable, Sequence, Set
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.labelling.collection import UNKNOWN
+from marginshot.labelling.answers.worklist import Evidence
+from marginshot.labelling.items.collection import UNKNOWN
+from marginshot.labelling.session.acts.act import Act
 from marginshot.labelling.session.answers import SessionAnswers
-from marginshot.labelling.session.events import Act
 from marginshot.labelling.session.state import Point, Slots, State
-from marginshot.labelling.worklist import Evidence
 
-_CHECKING = ("label", "confirm", "none")
+# Share of right answers among labelled items, from which on people label whatever they look at. Answers are right more
+# often in any folder that anybody wants labelled.
+LEAST_RIGHT = 0.1
 
 
-def with_answers(
-    act: Act, answers: SessionAnswers, expected: Point | None, slots_of: Callable[[Sequence[str]], Slots]
-) -> Act:
-    """The act with the ``answers`` of the items that it checks, and the accuracy ``expected`` before it.
+def carried(
+    act: Act,
+    answers: SessionAnswers,
+    expected: Point | None,
+    proposed: Set[int],
+    slots_of: Callable[[Sequence[str]], Slots],
+) -> dict[str, Any]:
+    """What the log keeps with an act: the ``answers`` of items that it checks, the accuracy ``expected`` before it.
 
-    Undo and redo carry nothing: they go back to what other acts carried.
+    Items that were not among the rows ``proposed`` are marked as picked. Undo and redo carry nothing: they go back to
+    what other acts carried.
     """
-    kind, payload = act
-    if kind in ("undo", "redo"):
-        return act
-    carried = dict(payload) if expected is None else {**payload, "expected": expected}
-    if kind in _CHECKING:
-        keys = [*payload.get("items", ()), *chain(*payload.get("labels", {}).values())]
-        carried["seen"] = {
+    if act.returns:
+        return {}
+    kept: dict[str, Any] = {} if expected is None else {"expected": expected}
+    if act.checks:
+        slots = slots_of(act.keys).tolist()
+        picked = {row: [] if row in proposed else [1] for row in slots}
+        kept["seen"] = {
             "among": _checksum(answers.class_ids),
             "answers": {
-                key: [int(answers.codes[row]), round(float(answers.confidence[row]), 6)]
-                for key, row in zip(keys, slots_of(keys).tolist(), strict=True)
+                key: [int(answers.codes[row]), round(float(answers.confidence[row]), 6), *picked[row]]
+                for key, row in zip(act.keys, slots, strict=True)
                 if answers.codes[row] != UNKNOWN
             },
         }
-    return kind, carried
+    return kept
 
 
 def find_evidence(state: State, class_ids: NDArray[np.int32]) -> Evidence:
     """The answers checked so far that were among the classes ``class_ids`` (n_classes,) and no others.
 
     A probability among other classes says nothing of those now, and the first label of a class is no error of answers
-    that could not be that class.
+    that could not be that class. Items that were picked are left out.
     """
-    rows = np.flatnonzero(
-        state.checked & (state.seen["answer"] != UNKNOWN) & (state.seen["among"] == _checksum(class_ids))
-    )
+    checked = state.checked & (state.seen["answer"] != UNKNOWN) & (state.seen["among"] == _checksum(class_ids))
+    rows = np.flatnonzero(checked & ~picked_rows(state))
     seen = state.seen[rows]
     return Evidence(seen["confidence"].astype(np.float64), np.asarray(seen["answer"] == state.given[rows]))
+
+
+def picked_rows(state: State) -> NDArray[np.bool_]:
+    """Items, (n_items,), that were labelled because their answers were wrong.
+
+    Nobody was asked about them, and hardly any other item that nobody was asked about has the label it was answered.
+    """
+    unasked = state.checked & (state.seen["answer"] != UNKNOWN) & state.seen["picked"]
+    was_right = unasked & (state.seen["answer"] == state.given)
+    if was_right.sum() >= LEAST_RIGHT * unasked.sum():
+        return np.zeros(len(unasked), dtype=bool)
+    return np.asarray(unasked)
 
 
 def _checksum(class_ids: NDArray[np.int32]) -> int:

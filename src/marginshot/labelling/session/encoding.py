@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.labelling.collection import Collection
-from marginshot.labelling.embed import Batch, embed_batches
-from marginshot.labelling.embed import Progress as OnProgress
-from marginshot.labelling.encoders import ItemEncoder
-from marginshot.labelling.store import Store
+from marginshot.labelling.items.collection import Collection
+from marginshot.labelling.items.embed import Batch, embed_batches
+from marginshot.labelling.items.embed import Progress as OnProgress
+from marginshot.labelling.items.encoders import ItemEncoder
+from marginshot.labelling.items.store import Store
 
 Rows = NDArray[np.int64]
 
@@ -32,12 +32,15 @@ class Progress:
         Items of this phase.
     seconds_left : float or None
         At the speed so far; None where it is not known.
+    error : str
+        Why the encoding ended before all items were encoded; empty where it did not.
     """
 
     phase: str = ""
     done: int = 0
     total: int = 0
     seconds_left: float | None = None
+    error: str = ""
 
 
 class _StoppedError(Exception):
@@ -77,7 +80,7 @@ class Encoding:
         self._ready = np.zeros(len(collection), dtype=bool)
         self._X: NDArray[np.float32] | None = None
         self._packed: tuple[Rows, NDArray[np.float32]] | None = None
-        self._began = 0.0, 0
+        self._began = time.monotonic(), 0
         self._stopped = False
         self._error: Exception | None = None
         self._thread: threading.Thread | None = None
@@ -133,6 +136,8 @@ class Encoding:
             pass
         except Exception as error:  # raised again by `snapshot`
             self._error = error
+            self.progress = Progress(error=str(error))
+            return
         self.progress = Progress()
 
     def _take(self, batch: Batch) -> None:

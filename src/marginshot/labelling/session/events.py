@@ -1,7 +1,7 @@
 """The log of a labelling session: what was said, event by event, on the disk before it is acknowledged.
 
-One SQLite file a source. Events are only ever added. Several processes may write to one log: each reads what it has not
-seen inside the transaction in which it adds.
+One SQLite file a source. Events are only ever added, each with a checksum. Several processes may write to one log: each
+reads what it has not seen inside the transaction in which it adds.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from pathlib import Path
 from typing import Any
 
 from marginshot._lib.files import PRIVATE, flush_folder
+from marginshot._lib.interrupts import uninterrupted
 from marginshot._lib.reading import reading
-from marginshot.labelling.contents import Content
 from marginshot.labelling.errors import RefusedError
-from marginshot.labelling.session.state import Event
+from marginshot.labelling.items.contents import Content
+from marginshot.labelling.session.log_file import identity, mend
+from marginshot.labelling.session.state import LOST, Event
 
-FORMAT = 2  # 1 had no contents
+FORMAT = 3  # 1 had no contents, 2 no checksums and no keys of classes
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS events (seq INTEGER PRIMARY KEY, time REAL NOT NULL, kind TEXT NOT NULL,
-                                   payload TEXT NOT NULL);
+                                   payload TEXT NOT NULL, checksum TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS contents (key TEXT PRIMARY KEY, digest TEXT NOT NULL, stamp TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
+_COUNT = "INSERT OR REPLACE INTO about SELECT 'last', COALESCE(MAX(seq), 0) FROM events"
 _PATIENCE = 30  # seconds to wait for another process that is writing
-
-#: Kind and payload of an event that is to be.
-Act = tuple[str, Mapping[str, Any]]
 
 
 def default_folder() -> Path:
@@ -66,15 +66,24 @@ class EventLog:
 
     def __init__(self, path: Path | None, about: Mapping[str, str] | None = None) -> None:
         self.path = path
+        #: Events that are damaged or missing, in words; they are left out.
+        self.damage: list[str] = []
         self._lock = threading.RLock()
-        if path is not None:
-            _create(path)
+        #: What happened to the file while it was in use, in words.
+        self.incidents: list[str] = []
+        self._about = dict(about or {})
+        self._open()
+
+    def _open(self) -> None:
+        if self.path is not None:
+            _create(self.path)
         with self._readable():
             self._connection = sqlite3.connect(
-                ":memory:" if path is None else path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
+                self.path or ":memory:", timeout=_PATIENCE, isolation_level=None, check_same_thread=False
             )
+        self._file = self.path and identity(self.path)
         try:
-            self._prepare(about or {})
+            self._prepare(self._about)
         except BaseException:
             self._connection.close()
             raise
@@ -98,39 +107,79 @@ class EventLog:
             with self.transaction():
                 for statement in _SCHEMA.split(";"):
                     self._connection.execute(statement)
+                self._add_checksums()
                 self._connection.executemany("INSERT OR IGNORE INTO about VALUES (?, ?)", about.items())
                 self._connection.execute(f"PRAGMA user_version = {FORMAT}")
         if self.path is not None:
             flush_folder(self.path.parent)
 
+    def _add_checksums(self) -> None:
+        """Give the events of an earlier format their checksums."""
+        if "checksum" in {row[1] for row in self._connection.execute("PRAGMA table_info(events)")}:
+            return
+        self._connection.execute("ALTER TABLE events ADD COLUMN checksum TEXT NOT NULL DEFAULT ''")
+        rows = self._connection.execute("SELECT seq, time, kind, payload FROM events").fetchall()
+        sums = [(_checksum(*row), row[0]) for row in rows]
+        self._connection.executemany("UPDATE events SET checksum = ? WHERE seq = ?", sums)
+        self._connection.execute(_COUNT)
+
     def after(self, version: int) -> list[Event]:
-        """The events that follow the one of that number, oldest first."""
+        """The events that follow the one of that number, oldest first.
+
+        In the place of those that are not as they were written is one of the kind ``lost``, which does nothing.
+        """
         with self._lock, self._readable():
+            # Asked for first: others may add events in between.
+            last = self._connection.execute("SELECT value FROM about WHERE name = 'last'").fetchone()
             rows = self._connection.execute(
-                "SELECT seq, time, kind, payload FROM events WHERE seq > ? ORDER BY seq", (version,)
+                "SELECT seq, time, kind, payload, checksum FROM events WHERE seq > ? ORDER BY seq", (version,)
             ).fetchall()
         events = []
-        for seq, moment, kind, payload in rows:
-            with self.sound(f"event {seq} ({kind})"):
-                events.append(Event(seq, moment, kind, json.loads(payload)))
+        for seq, moment, kind, payload, checksum in rows:
+            if seq != version + 1:
+                events.append(self.lose(seq - 1, f"events {version + 1} to {seq - 1} are missing"))
+            if checksum == _checksum(seq, moment, kind, payload):
+                with self.sound(f"event {seq} ({kind})"):
+                    events.append(Event(seq, moment, kind, json.loads(payload)))
+            else:
+                events.append(self.lose(seq, f"event {seq} is damaged"))
+            version = seq
+        if last is not None and not (str(last[0]).isdigit() and int(last[0]) <= version):
+            self.lose(version, f"the last event is {version}, and should be {last[0]!r:.20}")
         return events
+
+    def lose(self, version: int, why: str) -> Event:
+        """An event that does nothing, in the place of one that cannot be used."""
+        if why not in self.damage:
+            self.damage.append(why)
+        return Event(version, 0.0, LOST, {})
 
     def sound(self, part: str) -> AbstractContextManager[None]:
         """Turn whatever is raised by a damaged ``part`` of the log into one sentence."""
         advice = "Move it away to begin anew, or bring back a copy."
         return reading(self.path or "The log", f"the log of a session: {part}", advice, RefusedError)
 
-    def add(self, act: Callable[[], Act]) -> Event:
-        """Add the event that ``act`` returns, which runs while no other process can add; on the disk on return."""
+    def add(
+        self, entry: Callable[[], tuple[str, Mapping[str, Any]] | None], check: Callable[[Event], object]
+    ) -> Event | None:
+        """Add an event of the kind and payload that ``entry`` returns; on the disk on return.
+
+        It runs while no other process can add. Nothing is added where it returns None, nor where ``check`` raises for
+        the event as it would be read back.
+        """
         with self._lock, self.transaction():
-            kind, payload = act()
-            text, now = json.dumps(payload), time.time()
-            row = self._connection.execute(
-                "INSERT INTO events (seq, time, kind, payload) SELECT COALESCE(MAX(seq), 0) + 1, ?, ?, ? FROM events "
-                "RETURNING seq",
-                (now, kind, text),
-            ).fetchone()
-        return Event(row[0], now, kind, json.loads(text))
+            made = entry()
+            if made is None:
+                return None
+            kind, payload = made
+            text, now = json.dumps(payload, allow_nan=False), time.time()
+            (seq,) = self._connection.execute("SELECT COALESCE(MAX(seq), 0) + 1 FROM events").fetchone()
+            row = (seq, now, kind, text)
+            self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?)", (*row, _checksum(*row)))
+            self._connection.execute(_COUNT)
+            event = Event(seq, now, kind, json.loads(text))
+            check(event)
+        return event
 
     def contents(self) -> dict[str, Content]:
         """What each picture held when it was last seen, by key."""
@@ -154,25 +203,39 @@ class EventLog:
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the file; where others removed or replaced it since the last act, it is written again first."""
         with self._lock:
-            self._connection.close()
+            file, self._file = self._file, None
+            try:
+                if self.path is not None and file is not None and identity(self.path) != file:
+                    self.incidents.append(mend(self._connection, self.path))
+            except RefusedError as error:  # another file is there; what was said is kept beside it
+                self.incidents.append(str(error))
+            finally:
+                self._connection.close()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All that is added in the body is added, or nothing; no other process adds meanwhile."""
+        """All that is added in the body is added, or nothing; no other process adds meanwhile.
+
+        Ctrl-C waits until it has ended: a transaction left open would take in what is said later, and lose it.
+        """
         with self._lock, self._readable():
             if self._connection.in_transaction:
                 yield
                 return
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
+            with uninterrupted():
+                if self.path is not None and identity(self.path) != self._file:
+                    self.incidents.append(mend(self._connection, self.path))
+                    self._open()
+                try:
+                    self._connection.execute("BEGIN IMMEDIATE")
+                    yield
+                    self._connection.execute("COMMIT")
+                except BaseException:
+                    if self._connection.in_transaction:
+                        self._connection.execute("ROLLBACK")
+                    raise
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
@@ -186,10 +249,15 @@ class EventLog:
                 f"The session {self.path} cannot be used ({error}), and nothing was changed. Try again, or check the "
                 "disk."
             ) from error
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise RefusedError(
                 f"The session {self.path} cannot be read ({error}). Move it away to begin anew, or bring back a copy."
             ) from error
+
+
+def _checksum(seq: object, moment: object, kind: object, payload: object) -> str:
+    """Tells an event that is not as it was written; by no means who wrote it."""
+    return hashlib.sha256(repr((seq, moment, kind, payload)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _create(path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection as Names
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,26 +9,27 @@ from pathlib import Path
 
 import numpy as np
 
-from marginshot.labelling.collection import Collection, check_names
 from marginshot.labelling.errors import Option, RefusedError
-from marginshot.labelling.folders import UNLABELLED_FOLDERS, collect_pictures, collect_unlabelled
+from marginshot.labelling.items.boxes import open_boxes
+from marginshot.labelling.items.collection import Collection, check_names
+from marginshot.labelling.items.folders import UNLABELLED_FOLDERS, collect_files, collect_unlabelled
+from marginshot.labelling.items.sources import Source, collect_rows
+from marginshot.labelling.session.events import log_path
 from marginshot.labelling.session.state import Slots
-from marginshot.labelling.sources import Source, collect_rows, open_source
-from marginshot.labelling.tables import row_names
-
-_SHOWN = 60  # characters of a text in its key, for people who look for a missing one
 
 
 def open_collection(
-    path: Path, text: str | None, label: str | None, examples: Sequence[Path], classes: Names[str]
-) -> tuple[Source, Collection]:
+    source: Source, text: str | None, label: str | None, examples: Sequence[Path], classes: Names[str]
+) -> Collection:
     """The items of a folder or table; unlike `label_images`, none of them needs to have a label yet."""
-    source = open_source(path, label)
+    path = source.path
     if source.table is None:
         if text is not None:
-            raise RefusedError(f"{path} is a folder of pictures and has no columns.", at_fault=Option.TEXT)
-        if examples:
-            collection = collect_pictures(path, examples, classes=classes)
+            raise RefusedError(f"{path} is a folder and has no columns.", at_fault=Option.TEXT)
+        if source.boxes is not None:
+            collection = open_boxes(path, source.boxes, examples, classes)
+        elif examples:
+            collection = collect_files(path, examples, classes=classes)
         else:
             collection = _with_class_folders(collect_unlabelled(path))
     else:
@@ -40,7 +40,12 @@ def open_collection(
             source.table.column(label)  # raises where there is none
         collection = collect_rows(source.table, text, source.label if there else None, classes)
     check_names((name for name in collection.labels if name), "Labels")
-    return source, collection
+    return collection
+
+
+def log_of(source: Source, text: str | None, folder: Path) -> Path:
+    """Where in ``folder`` the log of a source is: a folder has one of its pictures, and one of its boxes."""
+    return log_path(folder, source.path, text if source.boxes is None else "\0boxes")
 
 
 def _with_class_folders(collection: Collection) -> Collection:
@@ -61,12 +66,7 @@ def item_keys(collection: Collection) -> tuple[str, ...]:
     It is a picture's path, the hash of a text, the name of an embedding, or the hash of one without a name: the number
     of a row would be another item's after rows were added, removed or sorted.
     """
-    names: Sequence[str] = collection.items
-    if collection.kind == "text":
-        encoded = (text.encode("utf-8", "surrogatepass") for text in collection.contents)
-        names = [f"{_digest(key)} {text[:_SHOWN]}" for key, text in zip(encoded, collection.contents, strict=True)]
-    elif collection.kind == "embedding" and names == row_names(len(names)):
-        names = [_digest(np.ascontiguousarray(row).tobytes()) for row in collection.contents]
+    names = collection.kind.keys(collection.items, collection.contents)
     taken, numbers = set(names), dict.fromkeys(names, 0)
     keys = []
     for name in names:
@@ -77,10 +77,6 @@ def item_keys(collection: Collection) -> tuple[str, ...]:
         taken.add(key)
         keys.append(key)
     return tuple(keys)
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:24]
 
 
 class KeyTable:

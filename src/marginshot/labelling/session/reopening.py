@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.labelling.collection import UNKNOWN, as_read
-from marginshot.labelling.session.state import Event, Slots, State
+from marginshot.labelling.items.collection import UNKNOWN, as_read
+from marginshot.labelling.session.acts.act import Act
+from marginshot.labelling.session.acts.label import Examples
+from marginshot.labelling.session.state import Slots, State
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class News:
     overruled: list[str]
 
 
-def find_news(state: State, events: Sequence[Event], found: Mapping[str, str], slots: Slots) -> News:
+def find_news(state: State, said: Sequence[Act], found: Mapping[str, str], slots: Slots) -> News:
     """What the labels ``found`` in a source, by key, add to a session.
 
     A label that was taken from the source before says nothing new, whatever became of it. One that is new holds unless
@@ -38,70 +40,64 @@ def find_news(state: State, events: Sequence[Event], found: Mapping[str, str], s
     Parameters
     ----------
     state : State
-    events : sequence of Event
-        All events so far.
+    said : sequence of Act
+        All acts so far.
     found : mapping of str to str
         Label by key.
     slots : ndarray of int64 of shape (n,)
         Slots of its keys.
     """
-    heard = _heard(events)
+    heard = _heard(said)
     names = {known.id: known.name for known in state.classes}
-    now = names_now(state, events, (*found.values(), *heard.values()))
-    origin = _origins(state, int(slots.max(initial=-1)) + 1)
+    now = names_now(state, (*found.values(), *heard.values()))
+    origin = origins_of(state, int(slots.max(initial=-1)) + 1)
     news = News({}, [])
     for (key, source_name), slot in zip(found.items(), slots.tolist(), strict=True):
         name, is_known = now[source_name], slot < len(state.slot_given)
         given = int(state.slot_given[slot]) if is_known else UNKNOWN
         if (key in heard and now[heard[key]] == name) or names.get(given) == name:
             continue
-        if not (is_known and state.slot_checked[slot]) or origin[slot] == "examples":
+        if not (is_known and state.slot_checked[slot]) or isinstance(origin[slot], Examples):
             news.labels.setdefault(name, []).append(key)
         else:
             news.overruled.append(key)
     return news
 
 
-def names_now(state: State, events: Sequence[Event], names: Iterable[str]) -> dict[str, str]:
+def names_now(state: State, names: Iterable[str]) -> dict[str, str]:
     """What classes of the source are called in the session, by their ``names`` there; no two read the same."""
     there = {as_read(known.name): known.name for known in state.classes}
     spelled = dict(there)
-    holding = {change.version for change in state.done}
-    acts = [event for event in events if event.kind in ("rename", "merge") and event.version in holding]
+    given = [change.act.new_name for change in state.done if change.act.new_name is not None]
     now = {}
     for name in dict.fromkeys(names):
-        end = _name_now(name, acts, there)
+        end = _name_now(name, given, there)
         now[name] = spelled.setdefault(as_read(end), end)
     return now
 
 
-def _heard(events: Iterable[Event]) -> dict[str, str]:
+def _heard(said: Iterable[Act]) -> dict[str, str]:
     """The label that the source was last heard to give, by the key that the item has now."""
     heard: dict[str, str] = {}
-    for event in events:
-        if event.kind == "examples":
-            heard |= {key: name for name, keys in event.payload["labels"].items() for key in keys}
-        elif event.kind == "renamed":
-            moves = event.payload["items"]
-            moved = {new: heard[old] for old, new in moves.items() if old in heard}
-            heard = {key: name for key, name in heard.items() if key not in {*moves, *moves.values()}} | moved
+    for act in said:
+        heard = act.heard(heard)
     return heard
 
 
-def _origins(state: State, n_slots: int) -> NDArray[np.object_]:
-    """Kind of the act that gave each slot its label, (at least n_slots,); a merge moves labels and gives none."""
-    origin = np.full(max(len(state.slot_given), n_slots), "", dtype=object)
+def origins_of(state: State, n_slots: int) -> NDArray[np.object_]:
+    """The act that gave each slot its label, (at least n_slots,)."""
+    origin = np.full(max(len(state.slot_given), n_slots), None, dtype=object)
     for change in state.done:
-        if change.kind != "merge":
-            origin[change.slots] = change.kind
+        if not change.act.moves_labels:
+            origin[change.slots] = change.act
     return origin
 
 
-def _name_now(name: str, acts: Iterable[Event], classes: Container[str]) -> str:
-    """What a class of the source is called after these renames and merges; ``classes`` as they read."""
-    for event in acts:
+def _name_now(name: str, given: Iterable[tuple[str, str]], classes: Container[str]) -> str:
+    """What a class of the source is called after it was ``given`` new names; ``classes`` as they read."""
+    for old, new in given:
         if as_read(name) in classes:
             break
-        if as_read(event.payload["old"]) == as_read(name):
-            name = event.payload["new" if event.kind == "rename" else "into"]
+        if as_read(old) == as_read(name):
+            name = new
     return name

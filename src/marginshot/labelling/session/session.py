@@ -2,52 +2,52 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from marginshot.labelling.classes import as_classes
-from marginshot.labelling.collection import UNKNOWN, Collection
-from marginshot.labelling.embed import Progress as OnProgress
-from marginshot.labelling.embed import printable, silent
-from marginshot.labelling.embedding_map import embedding_map
-from marginshot.labelling.encoders import ItemEncoder, make_encoder
-from marginshot.labelling.folders import as_paths
-from marginshot.labelling.groups import Group, find_groups
-from marginshot.labelling.labelling import Labelling, PathLike
-from marginshot.labelling.session import acts, audits
+from marginshot.labelling.answers.classes import as_classes
+from marginshot.labelling.answers.groups import Group, find_groups
+from marginshot.labelling.answers.suggestions import suggest_rows
+from marginshot.labelling.answers.worklist import Estimate, Worklist
+from marginshot.labelling.items.collection import FOREIGN, NONE, UNKNOWN, Collection, describe_labels
+from marginshot.labelling.items.contents import words
+from marginshot.labelling.items.embed import Progress as OnProgress
+from marginshot.labelling.items.embed import printable, silent
+from marginshot.labelling.items.encoders import ItemEncoder
+from marginshot.labelling.items.events import usual_gap, with_events
+from marginshot.labelling.items.folders import as_paths
+from marginshot.labelling.items.sources import Source, open_source, with_boxes
+from marginshot.labelling.items.store import open_store
+from marginshot.labelling.items.tables import embedding_rows, stack_embeddings
+from marginshot.labelling.outputs.labelling import Labelling
+from marginshot.labelling.outputs.result import PathLike
+from marginshot.labelling.session import audits
+from marginshot.labelling.session.acts.act import Act, Saying
+from marginshot.labelling.session.acts.audits import DrawSample
+from marginshot.labelling.session.acts.classes import AddClasses, DeleteClass, Merge, Rename, SetKey
+from marginshot.labelling.session.acts.items import Clear, NoneOfThese
+from marginshot.labelling.session.acts.label import AcceptAnswers, ConfirmAnswers, Label
+from marginshot.labelling.session.acts.undo import Redo, Undo
+from marginshot.labelling.session.answering import Answering
 from marginshot.labelling.session.answers import SessionAnswers, examples_of
-from marginshot.labelling.session.checks import with_answers
+from marginshot.labelling.session.checks import carried
 from marginshot.labelling.session.encoding import Encoding, Progress
-from marginshot.labelling.session.events import Act, EventLog, default_folder, log_path
-from marginshot.labelling.session.journal import Items, Journal
-from marginshot.labelling.session.opening import open_collection
-from marginshot.labelling.session.solving import Solved, Solver
+from marginshot.labelling.session.events import EventLog, default_folder
+from marginshot.labelling.session.journal import HistoryEntry, Items, Journal
+from marginshot.labelling.session.lookup import Lookup
+from marginshot.labelling.session.opening import log_of, open_collection
+from marginshot.labelling.session.solving import Solver
 from marginshot.labelling.session.state import Point, State, with_point
-from marginshot.labelling.sources import Source
-from marginshot.labelling.store import open_store
-from marginshot.labelling.suggestions import suggest_rows
-from marginshot.labelling.tables import embedding_rows, stack_embeddings
-from marginshot.labelling.worklist import Estimate, Worklist
 
 Rows = NDArray[np.int64]
 
 
-# `Refitter.drift` from which on a complete fit pays: until then 99 % of the items have the label it would give
-# (benchmarks/session.py, CLINC150 and Tiny-ImageNet, 1 to 5 examples a class). Flat: 0.2 on CLINC150.
-_DRIFT = 0.1
-
-
-class _ClosedError(Exception):
-    """The session was closed while a complete fit ran."""
-
-
-class Session(Journal):
+class Session:
     """Items, what was said about them, and a label for every one; made by `open` and `from_embeddings`.
 
     Acts may come from any thread, and are in the log when they return. `state` and `latest` never wait.
@@ -60,7 +60,7 @@ class Session(Journal):
     (1, 2)
     >>> session
     Session(150 embeddings; said: 2 virginica, 1 setosa, 1 versicolor)
-    >>> sorted(set(session.answers.labels))
+    >>> sorted(set(session.solve().labels))
     ['setosa', 'versicolor', 'virginica']
     """
 
@@ -74,18 +74,21 @@ class Session(Journal):
         cache: bool | PathLike = True,
         on_progress: OnProgress = silent,
     ) -> None:
-        super().__init__(collection, log)
+        self._said = Journal(collection, log)
+        self.kind, self.n_items = collection.kind, len(collection)
+        self.items, self.contents = collection.items, collection.contents
+        #: Sentences on what changed in the source since it was last opened, and on what is wrong with the log.
+        self.notes = self._said.notes
+        #: Rows that were not in the source when it was last opened; only of pictures, and none in a new session.
+        self.new_rows = self._said.new_rows
         self.source = None if source is None else source.path
         self._collection, self._opened = collection, source
         store = None if encoder is None else open_store(cache)
-        self._encoding = Encoding(collection, encoder, store, on_progress, self._note_contents)
-        self._solver = Solver(encoder, store, collection.listed)
-        self._solving, self._mapping = threading.Lock(), threading.Lock()
-        self._solved: Solved | None = None
-        self._completing: threading.Thread | None = None
-        self._quiet, self._closed = threading.Event(), False  # no act is being answered
-        self._quiet.set()
-        self._map: tuple[int, NDArray[np.float32]] | None = None
+        self._encoding = Encoding(collection, encoder, store, on_progress, self._said.note_contents)
+        self.lookup = Lookup(self._encoding, encoder)
+        self._solver = Solver(encoder, store, collection.listed, collection.events)
+        self._answering = Answering(self._said, self._encoding, self._solver)
+        self._proposed: set[int] = set()  # rows that were shown as those to look at next
 
     @classmethod
     def open(
@@ -100,6 +103,9 @@ class Session(Journal):
         folder: PathLike | None = None,
         cache: bool | PathLike = True,
         device: str = "auto",
+        boxes: PathLike | None = None,
+        box_confidence: float = 0.2,
+        event_gap: float | None = None,
         background: bool = False,
         on_progress: OnProgress = silent,
     ) -> Self:
@@ -124,6 +130,8 @@ class Session(Journal):
             Keep embeddings, in the user's cache folder or the one given.
         device : str, default="auto"
             Where the encoder runs.
+        boxes, box_confidence, event_gap
+            As in `marginshot.labelling.label_images`. What is said of boxes is a session of its own.
         background : bool, default=False
             Return at once and encode in a thread, while `ready` grows.
         on_progress : callable, optional
@@ -131,14 +139,18 @@ class Session(Journal):
         """
         path = Path(source)
         named = as_classes(classes)
-        opened, collection = open_collection(path, text, label, as_paths(examples), named)
-        where = log_path(default_folder() if folder is None else Path(folder), path, text)
+        opened = open_source(path, label)
+        opened = opened if boxes is None else with_boxes(opened, Path(boxes), box_confidence)
+        collection = open_collection(opened, text, label, as_paths(examples), named)
+        collection = with_events(collection, usual_gap(opened, event_gap))
+        where = log_of(opened, text, default_folder() if folder is None else Path(folder))
         log = EventLog(where, {"source": printable(str(path.resolve())), "text": printable(text or "")})
         try:
-            made = make_encoder(collection.kind, encoder, device)
+            made = collection.kind.encoder(encoder, device, collection.contents)
             session = cls(collection, log, made, source=opened, cache=cache, on_progress=on_progress)
             in_folders = opened.table is None and not examples
-            session._begin(collection.labels, named, folders=in_folders)
+            session._said.begin(collection.labels, named, folders=in_folders)
+            session.notes += words("missing", session.missing)
             session._encode(background)
         except BaseException:
             log.close()
@@ -162,11 +174,51 @@ class Session(Journal):
         session._encode(background=False)
         return session
 
+    def __repr__(self) -> str:
+        names = {known.id: known.name for known in self.state.classes} | {NONE: FOREIGN}
+        said = describe_labels(names[code] for code in self.state.given.tolist() if code != UNKNOWN)
+        return f"{type(self).__name__}({self.n_items:,} {self.kind}s; said: {said})"
+
     def _encode(self, background: bool) -> None:
         if background:
             self._encoding.start()
         else:
             self._encoding.run()
+
+    @property
+    def state(self) -> State:
+        """Classes and labels after the last act; never waits."""
+        return self._said.state
+
+    def refresh(self) -> State:
+        """The state with what other processes have said since."""
+        return self._said.refresh()
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Items with a label that are no longer in the source; their labels are kept."""
+        return self._said.missing
+
+    def rows(self, items: Items) -> list[int]:
+        """Row numbers of items given by number or by name, each once."""
+        return self._said.rows(items)
+
+    def keys_of(self, items: Items) -> list[str]:
+        """Keys of items given by number or by name, by which acts name them."""
+        return self._said.keys_of(items)
+
+    def history(self, row: int | str) -> list[HistoryEntry]:
+        """What was said about an item, oldest first."""
+        return self._said.history(row)
+
+    def save(self) -> str | None:
+        """Bring the whole log into one file, for copying it, and return its path. Acts are kept without it, too."""
+        return self._said.save()
+
+    @property
+    def item_events(self) -> NDArray[np.int64] | None:
+        """Event of each item, (n_items,): those of one have one answer, unless somebody splits it by what they say."""
+        return self._collection.events
 
     @property
     def ready(self) -> NDArray[np.bool_]:
@@ -186,157 +238,147 @@ class Session(Journal):
     @property
     def latest(self) -> SessionAnswers | None:
         """The newest answers there are; never waits."""
-        solved = self._solved
+        solved = self._answering.latest
         return None if solved is None else solved.answers
 
-    @property
-    def answers(self) -> SessionAnswers:
-        """Answers that know everything said so far; solves where needed."""
-        return self.solve()
-
-    def solve(self) -> SessionAnswers:
+    def solve(self, *, complete: bool = False) -> SessionAnswers:
         """Answers for the newest state, which start from the last ones; one thread solves at a time.
 
-        Where many labels are new, a complete fit is made in a thread, and takes their place.
+        Where many labels are new, a complete fit is made in a thread, and takes their place. A ``complete`` fit is the
+        one that `marginshot.labelling.label_embeddings` makes.
         """
-        return self._solve().answers
+        return self._answering.solve(complete=complete).answers
 
-    def settle(self) -> SessionAnswers:
-        """Answers for the newest state by a complete fit, as `marginshot.labelling.label_embeddings` makes it."""
-        return self._solve(complete=True).answers
+    def do(self, saying: Saying, seen: int | None = None) -> int:
+        """Say something: one event, in the log when this returns its version. All that follows is a way to say it.
 
-    def _solve(self, complete: bool = False) -> Solved:
-        with self._solving:
-            state = self.refresh()
-            rows, X = self._encoding.snapshot()
-            before = self._solved
-            if before is not None and before.knows(state, rows) and not (complete and before.drift):
-                return before
-            self._quiet.clear()
-            try:
-                solved = self._publish(self._solver.solve(state, rows, X, complete=complete))
-            finally:
-                self._quiet.set()
-        if solved.drift > _DRIFT and (self._completing is None or not self._completing.is_alive()):
-            self._completing = threading.Thread(target=self._complete, name="marginshot-fit", daemon=True)
-            self._completing.start()
-        return solved
+        Where ``seen`` is not the newest version any more, `ChangedMeanwhileError` is raised, and nothing is written.
 
-    def _publish(self, solved: Solved) -> Solved:
-        """Make answers the newest ones."""
-        before = self.latest
-        codes = np.full(self.n_items, UNKNOWN) if before is None else before.codes
-        changed = np.flatnonzero(codes != solved.answers.codes)
-        self._solved = replace(solved, answers=replace(solved.answers, changed=changed))
-        return self._solved
+        Examples
+        --------
+        >>> from marginshot.labelling.session.acts.label import Label
+        >>> session = Session.from_embeddings([[0.0, 1.0], [1.0, 0.0]])
+        >>> session.do(Label({"ash": ["row 1"], "oak": ["row 2"]}))
+        1
+        """
+        return self._said.do(saying, seen, self._carried)
 
-    def _complete(self) -> None:
-        """Fit completely, beside all else; later answers start from it, and those of the same state give way to it."""
-        state = self._state
-        rows, X = self._encoding.snapshot()
-        try:
-            solved = self._solver.solve(state, rows, X, complete=True, wait=self._wait_for_acts)
-        except _ClosedError:
-            return
-        with self._solving:
-            if solved.knows(self._state, self._encoding.snapshot()[0]):
-                self._publish(solved)
+    def _carried(self, act: Act, state: State) -> Mapping[str, Any]:
+        """What the log keeps with an act: the answers that it checks, and the accuracy expected before it."""
+        solved = self._answering.latest
+        if solved is None or solved.answers.expected is None:
+            return {}
+        point = solved.point if solved.state.version == state.version else None
+        return carried(act, solved.answers, point, self._proposed, self._said.keys.slots_of)
 
-    def _wait_for_acts(self) -> None:
-        """Hold a complete fit up while an act is answered, and end it with the session."""
-        self._quiet.wait()
-        if self._closed:
-            raise _ClosedError
+    def label(self, items: Mapping[Any, str] | Items, name: str | None = None) -> int:
+        """Label items, by name or row number: ``{item: class}``, or several and one class, created where it is new."""
+        return self.do(Label(self._said.by_class(items, name)))
 
-    def _say(self, saying: acts.Saying) -> int:
-        solved = self._solved
-        if solved is None or solved.expected is None:
-            return super()._say(saying)
+    def none_of_these(self, items: Items) -> int:
+        """Say that items belong to none of the classes."""
+        return self.do(NoneOfThese(self.keys_of(items)))
 
-        def say(state: State) -> Act:
-            point = solved.point if solved.state.version == state.version else None
-            return with_answers(saying(state), solved.answers, point, self._keys.slots_of)
-
-        return super()._say(say)
+    def clear(self, items: Items) -> int:
+        """Take the labels of items away."""
+        return self.do(Clear(self.keys_of(items)))
 
     def confirm(self, items: Items) -> int:
         """Say that the present answers for these items are right."""
-        return self._say(acts.label(self._answered(self._present, self.rows(items)), "confirm"))
+        return self.do(ConfirmAnswers(np.array(self.rows(items), dtype=np.int64), self._present))
 
     def accept(self, at_least: float = 0.95) -> int:
         """Take the answers of all unlabelled items of at least this probability, without looking at each."""
-        answers = self._present
-        rows = self._acceptable(answers, at_least)
-        if not len(rows):
-            raise ValueError(f"No unlabelled item has an answer of probability {at_least:g} or more.")
-        return self._say(acts.label(self._answered(answers, rows.tolist()), "accept"))
+        return self.do(AcceptAnswers(at_least, self._present))
 
     def preview_accept(self, at_least: float = 0.95) -> tuple[int, float]:
         """How many items `accept` would label, and how many of these are expected to be wrong, by the checks made."""
-        answers = self._present
-        rows = self._acceptable(answers, at_least)
-        return len(rows), float((1.0 - answers.chances[rows]).sum())
+        rows = AcceptAnswers(at_least, self._present).acceptable(self.state)
+        return len(rows), float((1.0 - self._present.chances[rows]).sum())
+
+    def add_class(self, name: str, description: str | Sequence[str] = ()) -> int:
+        """Create a class that has no example yet."""
+        return self.do(AddClasses.described({name: description}))
+
+    def add_classes(self, names: Sequence[str]) -> int:
+        """Create several classes that have no example yet, in one act."""
+        return self.do(AddClasses.described(dict.fromkeys(names, ())))
+
+    def rename(self, old: str, new: str) -> int:
+        """Give a class another name."""
+        return self.do(Rename(old, new))
+
+    def set_key(self, name: str, key: str) -> int:
+        """Give a class the key by which a page labels items with it; a class that had it gets the other's."""
+        return self.do(SetKey(name, key))
+
+    def merge(self, old: str, into: str) -> int:
+        """Give all items of the class ``old`` to another."""
+        return self.do(Merge(old, into))
+
+    def delete_class(self, name: str) -> int:
+        """Take a class away, and its labels with it."""
+        return self.do(DeleteClass(name))
+
+    def undo(self) -> int:
+        """Take back the last act that still holds, unless others have said something that is not known here yet."""
+        return self.do(Undo(), self.state.version)
+
+    def redo(self) -> int:
+        """Bring back what was undone last, unless others have said something that is not known here yet."""
+        return self.do(Redo(), self.state.version)
+
+    def audit(self, n: int = 30) -> Rows:
+        """Rows of a random sample to check by hand; a new sample is drawn once all of the last are checked."""
+        self.do(DrawSample(n, self.solve()))
+        return self._propose(audits.rows_of(self.state, self.state.audits[-1]))
 
     @property
     def _present(self) -> SessionAnswers:
         """What the user sees: the newest answers, made now where there are none yet."""
-        return self.latest or self.answers
-
-    def _acceptable(self, answers: SessionAnswers, at_least: float) -> Rows:
-        if not 0 < at_least <= 1:
-            raise ValueError(f"The least probability to accept lies between 0 and 1; got {at_least}.")
-        sure = (answers.codes >= 0) & (answers.confidence >= at_least) & ~answers.foreign
-        return np.flatnonzero(sure & (self._state.given == UNKNOWN))
-
-    def _answered(self, answers: SessionAnswers, rows: Sequence[int]) -> dict[str, list[str]]:
-        """Keys of the rows by the class answered."""
-        names = {known.id: known.name for known in self._state.classes}
-        without = [row for row in rows if int(answers.codes[row]) not in names]
-        if without:
-            raise ValueError(f"{self.items[without[0]]!r} has no answer to confirm yet; label it instead.")
-        return self._by_class({row: names[int(answers.codes[row])] for row in rows})
+        return self.latest or self.solve()
 
     def next(self, n: int = 20) -> Rows:
         """Rows worth labelling next, the most useful first, (at most n,)."""
-        solved = self._solve()
+        solved = self._answering.solve()
         probabilities = np.zeros((len(solved.view), len(solved.answers.classes)))
         probabilities[: len(solved.rows)] = solved.answers.probabilities[solved.rows]
-        asked = solved.padded(self._state.given[solved.rows])
-        return solved.rows[suggest_rows(solved.view, probabilities, asked, n)] if len(solved.rows) else solved.rows
+        asked = solved.padded(self.state.given[solved.rows])
+        if not len(solved.rows):
+            return solved.rows
+        return self._propose(solved.rows[suggest_rows(solved.view, probabilities, asked, n)])
 
     def worklist(self, target: float = 0.95) -> Worklist:
         """What to check, the answer most likely wrong first, for this share of all items to be right."""
-        return self._solve().worklist(target)
+        found = self._answering.solve().worklist(target)
+        self._propose(found.rows)
+        return found
 
-    def expected_accuracy(self) -> Estimate:
-        """Share of right answers over all embedded items, as their probabilities and the answers checked promise."""
-        expected = self._solve().expected
-        if expected is None:
-            raise ValueError("There are no answers yet: label examples of at least two classes.")
-        return expected
+    def _propose(self, rows: Rows) -> Rows:
+        """The ``rows`` (n,), remembered as proposed: their answers, once checked, are evidence of the others."""
+        self._proposed.update(rows.tolist())
+        return rows
 
-    def audit(self, n: int = 30) -> Rows:
-        """Rows of a random sample to check by hand; a new sample is drawn once all of the last are checked."""
-        if n < 1:
-            raise ValueError(f"An audit needs at least one item; got {n}.")
-        answers = self._solve().answers
-        if audits.open_audit(self._state) is None:
-            self._say(lambda state: audits.draw_audit(state, answers, n, self._keys.keys))
-        return audits.rows_of(self._state, self._state.audits[-1])
+    def expected_accuracy(self) -> Estimate | None:
+        """Share of right answers over all embedded items, as their probabilities and the answers checked promise.
+
+        None before there are answers: they need examples of at least two classes.
+        """
+        return self.solve().expected
 
     def audit_result(self) -> Estimate | None:
         """Accuracy over all embedded items by the newest finished audit; None before one is finished."""
-        return audits.audit_result(self._state, max(int(self.ready.sum()), 1))
+        return audits.audit_result(self.state, max(int(self.ready.sum()), 1))
 
     def groups_of_none(self) -> list[Group]:
         """Proposals for new classes: groups of items that belong to none of the classes, the largest first."""
-        solved = self._solve()
+        solved = self._answering.solve()
         found = find_groups(solved.view, np.flatnonzero(solved.answers.foreign[solved.rows]))
         return [Group(solved.rows[group.rows], solved.rows[group.typical]) for group in found]
 
     def nearest_examples(self, row: int | str, n: int = 5) -> list[tuple[int, str, float]]:
         """The checked examples most like an item: row, class name and cosine, the nearest first."""
-        place, solved, state = self._row(row), self._solved or self._solve(), self._state
+        place, solved, state = self._said.row(row), self._answering.latest or self._answering.solve(), self.state
         given = examples_of(state, solved.rows)
         examples = np.flatnonzero((given >= 0) & (solved.rows != place))
         if not len(examples) or place not in solved.rows:
@@ -348,21 +390,18 @@ class Session(Journal):
         ]
 
     @property
+    def columns(self) -> dict[str, list[Any]]:
+        """The columns of the table that was opened, embeddings left out; none for a folder."""
+        return {} if self._opened is None or self._opened.table is None else self._opened.own_columns(self.items)
+
     def map(self) -> NDArray[np.float32]:
         """A point (n_items, 2) for every item, NaN where it is not embedded; computed once for the same embeddings."""
-        with self._mapping:
-            rows, X = self._encoding.snapshot()
-            if self._map is None or self._map[0] != len(rows):
-                points = np.full((self.n_items, 2), np.nan, dtype=np.float32)
-                if len(rows):
-                    points[rows] = embedding_map(X)
-                self._map = len(rows), points
-            return self._map[1]
+        return self.lookup.map()
 
     @property
     def curve(self) -> list[Point]:
         """Number of checked labels and the accuracy expected with them, from the first answers to those now."""
-        state, solved = self._state, self._solved
+        state, solved = self.state, self._answering.latest
         is_new = solved is not None and solved.state.version == state.version
         return list(with_point(state.curve, solved.point if solved is not None and is_new else None))
 
@@ -371,7 +410,7 @@ class Session(Journal):
 
         What is to be checked is what `worklist` says once the session is settled.
         """
-        solved = self._solve(complete=True)
+        solved = self._answering.solve(complete=True)
         readable = self._collection.select(solved.rows.tolist())
         found = self._solver.labelling(solved, readable, solved.view.X[: len(solved.rows)], self._opened)
         return replace(found, problems=self.problems)
@@ -379,10 +418,8 @@ class Session(Journal):
     def close(self) -> None:
         """End the encoding and let go of the log; all that was said is in it."""
         self._encoding.stop()
-        self._closed = True
-        if self._completing is not None:
-            self._completing.join()
-        self._log.close()
+        self._answering.close()
+        self._said.close()
 
     def __enter__(self) -> Self:
         return self

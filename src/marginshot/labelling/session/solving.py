@@ -5,29 +5,35 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marginshot._lib.threads import giving_way
 from marginshot.classifier.estimator import TransductiveMaxMarginClassifier
-from marginshot.labelling.classify import Answers, LabelSettings, NamedRows
-from marginshot.labelling.collection import NONE, UNKNOWN, Collection
-from marginshot.labelling.encoders import ItemEncoder
-from marginshot.labelling.labelling import Labelling
-from marginshot.labelling.model import LabelModel
-from marginshot.labelling.names import Names, embed_names
-from marginshot.labelling.rejection import Rejection
-from marginshot.labelling.requests import Request
+from marginshot.labelling.answers.classify import Answers, LabelSettings, NamedRows
+from marginshot.labelling.answers.names import Names, embed_names
+from marginshot.labelling.answers.rejection import Rejection
+from marginshot.labelling.answers.sketch import EmbeddingView
+from marginshot.labelling.answers.together import pooled
+from marginshot.labelling.answers.worklist import (
+    Correction,
+    Worklist,
+    expected_accuracy,
+    fit_correction,
+    worklist,
+)
+from marginshot.labelling.items.collection import NONE, UNKNOWN, Collection
+from marginshot.labelling.items.encoders import ItemEncoder
+from marginshot.labelling.items.sources import Source
+from marginshot.labelling.items.store import Store
+from marginshot.labelling.outputs.labelling import Labelling
+from marginshot.labelling.outputs.model import LabelModel
+from marginshot.labelling.outputs.requests import Request
 from marginshot.labelling.session.answers import SessionAnswers, examples_of, make_answers
-from marginshot.labelling.session.checks import find_evidence
+from marginshot.labelling.session.checks import find_evidence, picked_rows
 from marginshot.labelling.session.state import Class, Point, State
-from marginshot.labelling.sketch import EmbeddingView
-from marginshot.labelling.sources import Source
-from marginshot.labelling.store import Store
-from marginshot.labelling.worklist import Correction, Estimate, Worklist, expected_accuracy, fit_correction, worklist
 
 Rows = NDArray[np.int64]
 Embeddings = NDArray[np.float32]
@@ -73,18 +79,11 @@ class Solved:
         """Numbers (n_ready,) for the rows of the view, 0 for names."""
         return np.pad(values, (0, len(self.view) - len(values)))
 
-    @cached_property
-    def expected(self) -> Estimate | None:
-        """Share of right answers over the listed items; None while there are fewer than two classes."""
-        if self.fitted is None:
-            return None
-        rows = self.rows[self.listed]
-        return expected_accuracy(self.answers.confidence[rows], self.state.checked[rows], self.correction)
-
     @property
     def point(self) -> Point | None:
         """Number of checked labels and the accuracy expected with them."""
-        return None if self.expected is None else (int(self.state.checked.sum()), self.expected.value)
+        expected = self.answers.expected
+        return None if expected is None else (int(self.state.checked.sum()), expected.value)
 
     def worklist(self, target: float) -> Worklist:
         """What to check for a share ``target`` of the listed items to be right."""
@@ -104,10 +103,18 @@ class Solver:
         The cache of embeddings.
     listed : ndarray of bool of shape (n_items,)
         Items of the source. The others are examples kept elsewhere.
+    events : ndarray of int64 of shape (n_items,), optional
+        Event of each item: those of one have one answer, unless it was split.
     """
 
-    def __init__(self, encoder: ItemEncoder | None, store: Store | None, listed: NDArray[np.bool_]) -> None:
-        self._encoder, self._store, self._listed = encoder, store, listed
+    def __init__(
+        self,
+        encoder: ItemEncoder | None,
+        store: Store | None,
+        listed: NDArray[np.bool_],
+        events: NDArray[np.int64] | None = None,
+    ) -> None:
+        self._encoder, self._store, self._listed, self._events = encoder, store, listed, events
         self._lock = threading.Lock()
         self._classes: tuple[Class, ...] = ()
         self._names: Names | None = None
@@ -124,7 +131,7 @@ class Solver:
         if not len(rows):
             answers = make_answers(state, rows, np.empty(0, dtype=np.int32), np.zeros((0, 0)), np.zeros(0, dtype=bool))
             return Solved(state, answers, rows, self._listed[rows], EmbeddingView(X))
-        table, given = self._prepare(state.classes, X), examples_of(state, rows)
+        table, given = self._prepare(state.classes, rows, X), examples_of(state, rows)
         known, weights = table.examples(given)
         ids = np.array([own.id for place, own in enumerate(state.classes) if (known == place).any()], dtype=np.int32)
         if len(ids) < 2:
@@ -133,12 +140,23 @@ class Solver:
             return Solved(state, answers, rows, self._listed[rows], table.view)
         y, refitter = np.array([*(own.id for own in state.classes), UNKNOWN])[known], table.refitter
         with giving_way(wait):
-            classifier = refitter.fit(y, weights) if complete else refitter.refit(y, weights)
+            fit = refitter.fit if complete else refitter.refit
+            picked = np.pad(picked_rows(state)[rows], (0, len(y) - len(rows)))
+            classifier = fit(y, sample_weight=weights, groups=table.groups, picked=picked)
         rejection, foreign = table.find_foreign(known, given, LabelSettings().lose)
-        correction, found = fit_correction(find_evidence(state, ids)), classifier.label_distributions_[: len(rows)]
+        correction, found = (
+            fit_correction(find_evidence(state, ids), np.sum(known >= 0) / len(ids)),
+            classifier.label_distributions_[: len(rows)],
+        )
+        found = pooled(found, table.events, given)
+        answers = make_answers(state, rows, ids, found, foreign, correction)
+        listed = rows[self._listed[rows]]
+        if len(listed):
+            expected = expected_accuracy(answers.confidence[listed], state.checked[listed], correction)
+            answers = replace(answers, expected=expected)
         return Solved(
             state,
-            make_answers(state, rows, ids, found, foreign, correction),
+            answers,
             rows,
             self._listed[rows],
             table.view,
@@ -147,7 +165,7 @@ class Solver:
             refitter.drift(y),
         )
 
-    def _prepare(self, classes: tuple[Class, ...], X: Embeddings) -> NamedRows:
+    def _prepare(self, classes: tuple[Class, ...], rows: Rows, X: Embeddings) -> NamedRows:
         """The embeddings of items and of all class names; the last table is returned while neither has changed."""
         with self._lock:
             if classes != self._classes:
@@ -155,7 +173,8 @@ class Solver:
                 names = embed_names([own.name for own in classes], self._encoder, self._store, described)
                 self._classes, self._names = classes, names
             if self._table is None or self._table.X is not X or self._table.names is not self._names:
-                self._table = NamedRows(X, self._names)
+                events = None if self._events is None else self._events[rows]
+                self._table = NamedRows(X, self._names, events)
             return self._table
 
     def labelling(self, solved: Solved, readable: Collection, X: Embeddings, source: Source | None) -> Labelling:

@@ -6,22 +6,29 @@ before and are no longer there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.labelling.collection import UNKNOWN
+from marginshot.labelling.items.collection import UNKNOWN
+
+if TYPE_CHECKING:
+    from marginshot.labelling.session.acts.act import Act
 
 Codes = NDArray[np.int32]
 Slots = NDArray[np.int64]
 
 #: Class id and probability of the answer that an item had when somebody checked it, and a checksum of the ids of all
 #: classes that could be answered.
-SEEN = np.dtype([("answer", np.int32), ("confidence", np.float32), ("among", np.uint32)])
-UNSEEN = np.array((UNKNOWN, 0.0, 0), dtype=SEEN)
+SEEN = np.dtype([("answer", np.int32), ("confidence", np.float32), ("among", np.uint32), ("picked", np.bool_)])
+UNSEEN = np.array((UNKNOWN, 0.0, 0, False), dtype=SEEN)
+
+#: Kind of an event that was damaged: it keeps its place, so that an undo after it takes back nothing else.
+LOST = "lost"
 
 #: Number of checked labels and the accuracy expected with them.
 Point = tuple[int, float]
@@ -38,7 +45,7 @@ class Event:
     time : float
         Seconds since 1970.
     kind : str
-        ``undo``, ``redo``, ``renamed``, or one of `replay.KINDS`.
+        That of an act.
     payload : mapping of str to object
         Items by key, classes by the name they had at the time. ``seen`` holds what was answered before the act: the
         checksum ``among`` and, by key, class id and probability; ``expected`` the point of the curve before the act.
@@ -50,13 +57,29 @@ class Event:
     payload: Mapping[str, Any]
 
 
+#: Keys by which a page labels items with a class, in the order in which new classes get them: digits, and the letters
+#: that stand for no command of the page (L label as, N none, R sort again, U undo).
+CLASS_KEYS = "123456789abcdefghijkmopqstvwxyz"
+
+
 @dataclass(frozen=True)
 class Class:
-    """A class; its id is never given to another, even after it is deleted."""
+    """A class; its id is never given to another, even after it is deleted.
+
+    Parameters
+    ----------
+    id : int
+    name : str
+    description : tuple of str
+        Texts that stand for it.
+    key : str
+        One of `CLASS_KEYS`, which it keeps when others are deleted; empty where all were taken.
+    """
 
     id: int
     name: str
     description: tuple[str, ...] = ()
+    key: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +98,10 @@ class Change:
     ----------
     version : int
         Number of the event.
-    kind : str
-        That of the event.
+    act : Act
+        What was said.
     words : str
-        The act for people, such as ``label 12 items "gull"``.
+        The act for people, with what it took back.
     slots : ndarray of int64 of shape (n,)
         Items whose label it sets.
     given, checked, seen : pair of ndarray of shape (n,)
@@ -91,7 +114,7 @@ class Change:
     """
 
     version: int
-    kind: str
+    act: Act
     words: str
     slots: Slots
     given: tuple[Codes, Codes]
@@ -177,7 +200,7 @@ class State:
 
 
 def with_point(curve: tuple[Point, ...], point: Point | None) -> tuple[Point, ...]:
-    """The curve with one more point, in place of those with as many labels or more."""
-    if point is None:
+    """The curve with one more point, in place of those with as many labels or more; one without a number is dropped."""
+    if point is None or not math.isfinite(point[1]):
         return curve
     return *(each for each in curve if each[0] < point[0]), (int(point[0]), float(point[1]))

@@ -1,0 +1,249 @@
+"""From embeddings and a few labels to a label for every row: the classifier, and what its answers are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginshot._lib.warn import warn_user
+from marginshot.classifier.estimator import TransductiveMaxMarginClassifier
+from marginshot.classifier.refit import Refitter
+from marginshot.labelling.answers.names import Names
+from marginshot.labelling.answers.rejection import Rejection, fit_rejection
+from marginshot.labelling.answers.sketch import EmbeddingView
+from marginshot.labelling.answers.suggestions import suggest_rows
+from marginshot.labelling.answers.together import certain, one_example_each, one_of_each, pooled
+from marginshot.labelling.items.collection import NONE, UNKNOWN
+from marginshot.model.neighbour_search import INSTALL, search_is_fast
+from marginshot.model.transforms import differ_in_length
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.integer]
+
+# Suggestions made for each that is wanted where several may be of one event.
+_SPARE = 5
+
+# Part of the weight of a class's name by which its examples count less. Chosen on the intents of CLINC150 of even
+# number, 15 to 40 of them, with examples at random and corrections of answers. Flat: 0.5 to 0.8.
+_TAKEN_BY_NAME = 2 / 3
+
+
+def make_classifier(X: NDArray[np.floating]) -> TransductiveMaxMarginClassifier:
+    """The classifier of all labelling: real folders are unbalanced and have many classes, hence the preset."""
+    options: dict[str, Any] = {}
+    if not search_is_fast(len(X)):
+        warn_user(
+            f"{len(X):,} items are too many to compare all pairs, so they are labelled without their nearest "
+            f"neighbours, and less well; to keep these run {INSTALL}.",
+            RuntimeWarning,
+        )
+        options = {"n_neighbors": 0, "calibration": "mixture", "feature_transform": "power"}
+    if differ_in_length(X):
+        options["feature_transform"] = "cl2n"
+    return TransductiveMaxMarginClassifier.from_preset("auto", **options)
+
+
+class NamedRows:
+    """Items and, after them, the names of classes: rows that stay the same while labels change.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_items, n_features)
+    names : Names or None
+        They are put among the items.
+    events : ndarray of int64 of shape (n_items,), optional
+        Event of each item: those of one are one example, and have one answer.
+    """
+
+    def __init__(self, X: NDArray[np.floating], names: Names | None, events: NDArray[np.int64] | None = None) -> None:
+        self.X, self.names, self.events = X, names, events
+        self._placed = None if names is None else names.among(X)
+        self.rows = X if self._placed is None else np.concatenate((X, self._placed.rows.astype(X.dtype, copy=False)))
+        self.view = EmbeddingView(self.rows)
+
+    @cached_property
+    def refitter(self) -> Refitter:
+        """What fits the classifier to all rows."""
+        return Refitter(make_classifier(self.rows), self.rows)
+
+    @cached_property
+    def groups(self) -> NDArray[np.int64] | None:
+        """Event of each row, (n_rows,), names being their own; None where every row is."""
+        if self.events is None:
+            return None
+        n_names = len(self.rows) - len(self.X)
+        return np.concatenate((self.events, self.events.max(initial=-1) + 1 + np.arange(n_names)))
+
+    def examples(self, given: Codes) -> tuple[Codes, Array | None]:
+        """Class (n_rows,) of each row, UNKNOWN for most, and what it counts for, from the classes of items.
+
+        ``given`` (n_items,) is negative where an item is no example. Names of weight 0 are left out.
+        """
+        known = np.maximum(one_example_each(given, self.events), UNKNOWN)
+        if self._placed is None:
+            return known, None
+        classes, weights = self._placed.classes, self._placed.weights(self.X, known)
+        taken = _TAKEN_BY_NAME * np.bincount(classes, weights, max(classes.max(), known.max(initial=0)) + 1)
+        of_items = 1.0 - np.where(known >= 0, taken[known], 0.0)
+        named = np.where(weights > 0, classes, UNKNOWN)
+        return np.concatenate((known, named)), np.concatenate((of_items, weights))
+
+    def find_foreign(self, known: Codes, given: Codes, lose: float) -> tuple[Rejection, NDArray[np.bool_]]:
+        """The rule that loses a share ``lose`` of the items of known classes, and which items are foreign, (n_items,).
+
+        ``known`` (n_rows,) are the `examples` of those ``given`` (n_items,), NONE for what is none of the classes.
+        """
+        is_name = np.arange(len(known)) >= len(given)
+        # Where a class has examples, these alone say what is foreign to it: its name may lie apart from its items.
+        examples = np.where(is_name & np.isin(known, given), UNKNOWN, known)
+        none = np.pad(given == NONE, (0, len(known) - len(given)))
+        rejection, foreign = fit_rejection(self.view, examples, lose, none)
+        together = pooled(foreign[: len(given), None].astype(np.float64), self.events, given)[:, 0]
+        return rejection, together >= 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelSettings:
+    """What is asked of the labelling.
+
+    Parameters
+    ----------
+    reject : bool, default=False
+        Give no label to items far from every class, instead of only marking them for review.
+    lose : float, default=0.05
+        Share of items of the known classes one is willing to lose that way; sets the threshold.
+    suggest : int, default=0
+        Number of unlabelled items to suggest for labelling by hand.
+    names : bool, default=True
+        Take the names of classes for examples where the encoder reads texts: see `marginshot.labelling.answers.names`.
+    """
+
+    reject: bool = False
+    lose: float = 0.05
+    suggest: int = 0
+    names: bool = True
+
+    def __post_init__(self) -> None:
+        if not 0 < self.lose < 1:
+            raise ValueError(f"The share of known items to lose must lie between 0 and 1; got {self.lose:g}.")
+        if self.suggest < 0:
+            raise ValueError(f"The number of suggestions must not be negative; got {self.suggest}.")
+
+
+@dataclass(frozen=True)
+class Answers:
+    """A label for every row.
+
+    Parameters
+    ----------
+    classes : tuple of str
+        Class names, sorted.
+    given : ndarray of int64 of shape (n_rows,)
+        Index of the given label, -1 where there was none.
+    probabilities : ndarray of shape (n_rows, n_classes)
+        Certainty where the label was given.
+    foreign : ndarray of bool of shape (n_rows,)
+        Rows far from every class.
+    suggested : tuple of int
+        Rows worth labelling next, the most useful first.
+    none : ndarray of bool of shape (n_rows,), optional
+        Rows that somebody said to be none of the classes; they never have a label.
+    named : tuple of str
+        Classes known by their names alone.
+    unlike : ndarray of bool of shape (n_rows,), optional
+        Rows that look unlike all examples whatever their class, as by another camera or light.
+    accepted : ndarray of int64 of shape (n_rows,), optional
+        Index of a label that somebody accepted without looking at the row, -1 where there is none.
+    """
+
+    classes: tuple[str, ...]
+    given: NDArray[np.int64]
+    probabilities: Array
+    foreign: NDArray[np.bool_]
+    suggested: tuple[int, ...] = ()
+    none: NDArray[np.bool_] | None = None
+    named: tuple[str, ...] = ()
+    accepted: NDArray[np.int64] | None = None
+    unlike: NDArray[np.bool_] | None = None
+
+    @cached_property
+    def best(self) -> NDArray[np.int64]:
+        """Index of the class that was accepted for each row, else of the most probable one, (n_rows,)."""
+        most_probable = self.probabilities.argmax(axis=1)
+        return most_probable if self.accepted is None else np.where(self.accepted >= 0, self.accepted, most_probable)
+
+    @cached_property
+    def confidence(self) -> Array:
+        """Probability of the class `best` of each row, (n_rows,)."""
+        return np.take_along_axis(self.probabilities, self.best[:, None], axis=1)[:, 0]
+
+    @cached_property
+    def runner_up(self) -> NDArray[np.int64]:
+        """Index of the most probable class of each row besides `best`, (n_rows,)."""
+        return second_best(self.probabilities, self.best)
+
+
+def second_best(probabilities: NDArray[np.floating], best: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Index of the most probable class of each row besides ``best``, (n_rows,); -1 there excludes none.
+
+    ``probabilities`` has shape (n_rows, n_classes), with at least two classes.
+    """
+    first, second = np.argsort(-probabilities, axis=1, kind="stable")[:, :2].T
+    return np.where(first == best, second, first)
+
+
+def label_rows(
+    X: NDArray[np.floating],
+    given: NDArray[np.int64],
+    classes: Sequence[str],
+    settings: LabelSettings,
+    names: Names | None = None,
+    events: NDArray[np.int64] | None = None,
+) -> tuple[Answers, TransductiveMaxMarginClassifier, Rejection]:
+    """Label all rows of ``X`` (n_rows, n_features) from the ``given`` class indices (n_rows,).
+
+    -1 stands for unknown, -2 for none of the classes.
+    The ``names`` of classes are examples beside these; a class without any other needs one. Rows of one of the
+    ``events`` (n_rows,) have one answer.
+    """
+    table = NamedRows(X, names, events)
+    known, weights = table.examples(given)
+    classifier = table.refitter.fit(
+        np.array([*classes, ""], dtype=object)[known], sample_weight=weights, groups=table.groups
+    )
+    rejection, foreign = table.find_foreign(known, given, settings.lose)
+    probabilities = classifier.label_distributions_
+    asked = np.pad(given, (0, len(known) - len(X)))  # names are not asked about
+    wanted = settings.suggest if events is None else _SPARE * settings.suggest
+    suggested = one_of_each(suggest_rows(table.view, probabilities, asked, wanted), events, settings.suggest)
+    named = tuple(name for place, name in enumerate(classes) if place not in given)
+    answers = Answers(
+        tuple(classes),
+        np.maximum(given, -1),
+        certain(pooled(probabilities[: len(X)], events, given), given),
+        foreign & (given < 0),
+        tuple(suggested.tolist()),
+        none=given == NONE,
+        named=named,
+        unlike=_of_domains_without_examples(classifier.domains_, known)[: len(X)],
+    )
+    return answers, classifier, rejection
+
+
+def _of_domains_without_examples(domains: NDArray[np.int64] | None, known: Codes) -> NDArray[np.bool_]:
+    """Rows, (n_rows,), of domains none of whose rows is ``known`` (n_rows,) to be of a class."""
+    if domains is None:
+        return np.zeros(len(known), dtype=bool)
+    return ~np.isin(domains, domains[known >= 0])
+
+
+def apply_rows(classifier: TransductiveMaxMarginClassifier, rejection: Rejection, X: NDArray[np.floating]) -> Answers:
+    """Label new rows (n_rows, n_features) one by one by fitted planes."""
+    given = np.full(len(X), -1, dtype=np.int64)
+    classes = tuple(str(name) for name in classifier.classes_)
+    return Answers(classes, given, classifier.predict_proba(X), rejection.foreign(X))

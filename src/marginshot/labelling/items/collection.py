@@ -1,0 +1,182 @@
+"""Items with the few labels that are known, whatever they are: pictures, texts or embeddings."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginshot._lib.names import is_plain
+from marginshot.labelling.items.kind import Kind
+
+_LONGEST_NAME = 1_000
+
+#: In place of the number of a class: not known, and said to be none of the classes.
+UNKNOWN, NONE = -1, -2
+
+#: In place of a label, in any case: said to be none of the classes. Also the mark of what looks so.
+FOREIGN = "none of the classes"
+
+#: What stands for no label in a table, besides an empty cell, and can be no name of a class.
+MEAN_UNKNOWN = frozenset({"-1", "nan", "NaN", "NULL", "<NA>"})
+
+#: What other programs write for a missing value: a class may be called so, but a table has to be told.
+MEAN_MISSING = frozenset(
+    {"-", "None", "NA", "N/A", "n/a", "null", "Null", "NAN", "-NaN", "-nan", "#N/A", "#N/A N/A", "#NA"}
+    | {"1.#IND", "1.#QNAN", "-1.#IND", "-1.#QNAN"}
+)
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Items in, labels where known.
+
+    Parameters
+    ----------
+    kind : Kind
+        What the contents are.
+    items : tuple of str
+        Name of each item, as the user knows it.
+    contents : sequence
+        A path, a text or an embedding for each item.
+    labels : tuple of str
+        Given label of each item, empty where unknown.
+    listed : ndarray of bool of shape (n_items,)
+        Items that belong in the output; examples kept elsewhere do not.
+    not_read : mapping of str to int
+        Number of files beside the items that are of no kind we read, by suffix.
+    skipped : mapping of str to str
+        What was not looked into, such as a link to a folder, and why.
+    digests : tuple of str
+        Hash of each content, once all are read.
+    events : ndarray of int64 of shape (n_items,), optional
+        Number of the event that each item belongs to; None where every item is its own.
+    lent : ndarray of bool of shape (n_items,), optional
+        Items whose label was given to others of their event.
+    notes : tuple of str
+        Sentences on what else was found, for people.
+    """
+
+    kind: Kind
+    items: tuple[str, ...]
+    contents: Sequence[Any] | NDArray[Any]
+    labels: tuple[str, ...]
+    listed: NDArray[np.bool_]
+    not_read: Mapping[str, int] = field(default_factory=dict)
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    digests: tuple[str, ...] = ()
+    events: NDArray[np.int64] | None = None
+    lent: NDArray[np.bool_] | None = None
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def first_part(self) -> str | None:
+        """The first listed item that is only a part of a file; None where all are whole."""
+        rows = np.flatnonzero(self.listed).tolist()
+        return next((self.items[row] for row in rows if not self.kind.is_whole(self.contents[row])), None)
+
+    def select(self, rows: Sequence[int]) -> Collection:
+        """Only ``rows``, in that order."""
+        contents = self.contents[rows] if isinstance(self.contents, np.ndarray) else [self.contents[i] for i in rows]
+        return replace(
+            self,
+            items=tuple(self.items[i] for i in rows),
+            contents=contents,
+            labels=tuple(self.labels[i] for i in rows),
+            listed=self.listed[list(rows)],
+            digests=tuple(self.digests[i] for i in rows) if self.digests else (),
+            events=None if self.events is None else self.events[list(rows)],
+            lent=None if self.lent is None else self.lent[list(rows)],
+        )
+
+
+def describe_labels(labels: Iterable[str], most: int = 5) -> str:
+    """The labels counted, in a line: the ``most`` frequent ones, the other classes together, items without a label.
+
+    Examples
+    --------
+    >>> describe_labels(["gull", "tern", "gull", ""])
+    '2 gull, 1 tern, 1 without a label'
+    """
+    counts = Counter(labels)
+    without = counts.pop("", 0)
+    shown = counts.most_common(most)
+    parts = [f"{count:,} {name}" for name, count in shown]
+    if rest := counts.total() - sum(count for _, count in shown):
+        parts.append(f"{rest:,} of {len(counts) - most:,} other classes")
+    if without:
+        parts.append(f"{without:,} without a label")
+    return ", ".join(parts) or "nothing"
+
+
+def check_classes(names: Iterable[str], where: str) -> tuple[str, ...]:
+    """The sorted class names, or an error: fewer than two, two that are one to a reader, or one that is no name.
+
+    The words for none of the classes are left out.
+    """
+    classes = check_names((name for name in names if not means_none(name)), where)
+    if len(classes) < 2:
+        found = f"only {classes[0]!r}" if classes else "none"
+        raise ValueError(f"{where}: labelling needs examples of at least two classes; there is {found}.")
+    return classes
+
+
+def check_names(names: Iterable[str], where: str) -> tuple[str, ...]:
+    """The sorted class names, any number of them, or an error: two are one to a reader, or one is no name."""
+    classes = tuple(sorted(set(names)))
+    for name in classes:
+        if len(name) > _LONGEST_NAME:
+            raise ValueError(
+                f"{where}: {name[:30]!r}…, of {len(name):,} characters, is not the name of a class. Is this the column "
+                "of labels?"
+            )
+        if not is_plain(name):
+            raise ValueError(f"{where}: the class {name!a} holds control characters or is not UTF-8; rename it.")
+        if all(_is_invisible(letter) for letter in name):
+            raise ValueError(f"{where}: the class {name!a} has no visible character; rename it.")
+        if name in MEAN_UNKNOWN:
+            raise ValueError(f"{where}: a class cannot be called {name!r}, which stands for no label; rename it.")
+    alike = defaultdict(list)
+    for name in classes:
+        alike[as_read(name)].append(name)
+    for group in alike.values():
+        if len(group) > 1:
+            # Accents coded in two ways look the same unless escaped.
+            shown = repr if len(set(map(_composed, group))) == len(group) else ascii
+            raise ValueError(
+                f"{where}: the classes {' and '.join(map(shown, group))} have one name but for case, spaces or the "
+                "coding of accents. Give both the same spelling, or different names."
+            )
+    return classes
+
+
+def _composed(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
+
+
+def as_read(name: str) -> str:
+    """A form of the name that is equal for names which a reader takes for one: spaces, case and accents."""
+    seen = "".join(letter for letter in name if letter.isspace() or not _is_invisible(letter))
+    return " ".join(_composed(_composed(seen).casefold()).split())
+
+
+def _is_invisible(letter: str) -> bool:
+    return letter.isspace() or unicodedata.category(letter) == "Cf"
+
+
+def means_none(label: str) -> bool:
+    """Whether a label says that the item is none of the classes."""
+    return label.casefold() == FOREIGN
+
+
+def encode_given(labels: Sequence[str], classes: Sequence[str]) -> NDArray[np.int64]:
+    """Index of each label in ``classes``, UNKNOWN where it is empty, NONE where it says so, (n_items,)."""
+    index = {name: place for place, name in enumerate(classes)} | {"": UNKNOWN}
+    return np.array([NONE if means_none(label) else index[label] for label in labels], dtype=np.int64)

@@ -1,0 +1,38 @@
+"""XMP sidecars with the label as keyword, for photo managers: one archive to unpack beside the pictures.
+
+Nothing is written among the pictures: sidecars that are there hold somebody's work. What they hold is kept in those of
+the archive.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+from marginshot._lib.files import atomic_path
+from marginshot._lib.warn import warn_user
+from marginshot.labelling.items.xmp import find_sidecar, with_keyword
+from marginshot.labelling.outputs.result import Result
+
+_FIRST_DAY = (1980, 1, 1, 0, 0, 0)  # so that equal labels make equal archives
+
+
+def write_sidecars(labelling: Result, path: Path) -> None:
+    """Write a sidecar for every labelled picture; those there are with XML that cannot be used are left out."""
+    problems = []
+    with atomic_path(path) as temporary, ZipFile(temporary, "w", ZIP_DEFLATED) as archive:
+        for row in labelling.rows.tolist():
+            label, picture = labelling.labels[row], Path(labelling.collection.contents[row])
+            if not label:
+                continue
+            old = find_sidecar(picture)
+            beside = f"{picture.name}.xmp" if old is None else old.name
+            name = Path(labelling.collection.items[row]).with_name(beside)
+            try:
+                made = with_keyword(None if old is None else old.read_bytes(), label, old or picture)
+            except ValueError as error:
+                problems.append(str(error))
+            else:
+                archive.writestr(ZipInfo(name.as_posix(), _FIRST_DAY), made, ZIP_DEFLATED)
+    if problems:
+        warn_user(f"{len(problems):,} sidecars are not in the archive. {problems[0]}")

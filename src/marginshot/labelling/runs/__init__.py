@@ -1,0 +1,1 @@
+"""One labelling run, from Python or the command line."""

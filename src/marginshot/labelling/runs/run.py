@@ -1,0 +1,155 @@
+"""One labelling run, from Python or the command line: open, hear what was said before, solve, tell, write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from marginshot.labelling.answers.classes import Classes
+from marginshot.labelling.answers.classify import LabelSettings
+from marginshot.labelling.errors import Option, RefusedError
+from marginshot.labelling.items.boxes import collect_boxes
+from marginshot.labelling.items.collection import Collection, means_none
+from marginshot.labelling.items.embed import Progress, silent
+from marginshot.labelling.items.events import usual_gap, with_events
+from marginshot.labelling.items.folders import collect_files
+from marginshot.labelling.items.kind import FileKind
+from marginshot.labelling.items.sources import Source, collect_rows
+from marginshot.labelling.items.store import Store
+from marginshot.labelling.outputs.labelling import Labelling
+from marginshot.labelling.outputs.outputs import Outputs
+from marginshot.labelling.outputs.requests import Request
+from marginshot.labelling.runs.corrections import Said, gather
+from marginshot.labelling.runs.memory import Memory
+from marginshot.labelling.runs.solve import label_collection, label_request
+
+
+@dataclass(kw_only=True)
+class _Parts:
+    """What a run may be given, and what its steps leave for the next ones."""
+
+    outputs: Outputs | None = None
+    text: str | None = None
+    classes: Classes = field(default_factory=lambda: MappingProxyType({}))
+    encoder: str | None = None
+    device: str = "auto"
+    event_gap: float | None = None
+    memory: Memory | None = None
+    rehearsal: bool = False
+    leave_out: Sequence[Path] = ()
+    kind: FileKind | None = None
+    said: Said = field(default_factory=Said)
+    request: Request = field(default_factory=Request)
+
+
+@dataclass
+class Run(_Parts):
+    """What is labelled from what. Its steps are called in the order in which they stand here.
+
+    Parameters
+    ----------
+    source : Source
+    settings : LabelSettings
+    store : Store or None
+        The cache.
+    outputs : Outputs, optional
+        Where labels go, and where those of earlier runs are; without, no earlier run is known.
+    text : str, optional
+        Column of texts.
+    classes : mapping of str to sequence of str
+        Names of classes that may have no example, with descriptions.
+    encoder : str, optional
+    device : str, default="auto"
+    event_gap : float, optional
+        See `marginshot.labelling.label_images`.
+    memory : Memory, optional
+        The session of the source; without, nothing is heard from it or told to it.
+    rehearsal : bool, default=False
+        Whether nothing is to be written.
+    leave_out : sequence of Path
+        Folders that are no input, beside the outputs.
+    kind : FileKind, optional
+        What is looked for in a folder; by default what most of its files are.
+    """
+
+    source: Source
+    settings: LabelSettings
+    store: Store | None
+
+    def hear(self, examples: Sequence[Path]) -> Said:
+        """What was corrected in tables of runs, and said in the session of the source, beside the ``examples``."""
+        if self.outputs is None:
+            self.said = Said(examples=list(examples))
+        else:
+            self.said = gather(self.outputs, self.source, examples, self.store, self.classes)
+        if self.memory is not None:
+            self.said.hear(self.memory, follow=not self.rehearsal)
+        return self.said
+
+    def ask(self, options: Mapping[str, Any] | None = None) -> Request:
+        """The request, with the ``options`` to remember for the next run."""
+        said = self.said
+        labels = None if self.outputs is None else said.labels
+        asked = label_request(self.source, said.examples, self.encoder, self.settings, labels, said.of, options)
+        self.request = replace(asked, taken=frozenset(said.taken))
+        return self.request
+
+    def check(self, *, force: bool) -> None:
+        """Raise unless there is something to label, and all outputs can be written."""
+        if self.outputs is not None:
+            self.said.check_not_moved(self.source.path, self.outputs.path)
+            if not self.rehearsal:
+                self.outputs.check(self.request, self.store, force=force)
+
+    def solve(self, on_progress: Progress = silent) -> Labelling:
+        """The answers for all items."""
+        self.collection = collection = with_events(self._collect(), usual_gap(self.source, self.event_gap))
+        names = {label for label in (*collection.labels, *self.classes) if label and not means_none(label)}
+        if self.outputs is not None:
+            self.outputs.check_items(collection)
+            self.outputs.check_classes(sorted(names))
+        chosen = collection.kind.encoder(self.encoder, self.device, collection.contents)
+        return label_collection(collection, chosen, self.store, self.settings, self.request, on_progress, self.classes)
+
+    def tell(self, labelling: Labelling) -> list[str]:
+        """Say in the session of the source what this run was told, just before outputs are written; returns notes."""
+        if self.memory is None or self.rehearsal:
+            return []
+        n_notes, readable = len(self.memory.notes), labelling.collection
+        self.said.tell(self.memory, self.collection, dict(zip(readable.items, readable.digests, strict=False)))
+        return self.memory.notes[n_notes:]
+
+    def close(self) -> None:
+        """Let go of the session."""
+        if self.memory is not None:
+            self.memory.close()
+
+    def again(self, examples: Sequence[Path]) -> Labelling:
+        """All steps until there are answers, for `Labelling.write`, which makes the checks of outputs."""
+        said = self.hear(examples)
+        if self.outputs is not None:
+            said.check_not_moved(self.source.path, self.outputs.path)
+        self.ask()
+        return self.solve()
+
+    def _collect(self) -> Collection:
+        """The items, with labels from the examples or the table, and those said."""
+        source, said = self.source, self.said
+        if source.boxes is not None:
+            return collect_boxes(source.path, source.boxes, said.examples, said.labels, self.classes)
+        if source.table is None:
+            if self.text is not None:
+                raise RefusedError(f"{source.path} is a folder and has no columns.", at_fault=Option.TEXT)
+            labelled = [] if self.outputs is None else said.pictures(source.path, self.outputs.table)
+            left_out = [*([] if self.outputs is None else [self.outputs.path]), *self.leave_out]
+            return collect_files(source.path, said.examples, left_out, labelled, self.classes, self.kind)
+        if said.examples:
+            raise RefusedError(
+                f"examples of a table are the rows with a label in column {source.label!r}; fill in some of these.",
+                at_fault=Option.EXAMPLES,
+            )
+        column = source.column_of_labels(needed=not (self.classes or said.labels))
+        return said.fill(collect_rows(source.table, self.text, column, self.classes), source)

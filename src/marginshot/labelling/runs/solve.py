@@ -1,0 +1,77 @@
+"""From a collection to its labelling: embedded, answered, and with a model for new items."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from marginshot.labelling.answers.classes import Classes, check_named
+from marginshot.labelling.answers.classify import LabelSettings, label_rows
+from marginshot.labelling.answers.names import embed_names
+from marginshot.labelling.items.collection import Collection, check_classes, encode_given
+from marginshot.labelling.items.embed import Progress, embed, printable, silent
+from marginshot.labelling.items.encoders import PICTURE_ENCODER, ItemEncoder
+from marginshot.labelling.items.sources import Source
+from marginshot.labelling.items.store import Store
+from marginshot.labelling.outputs.labelling import Labelling
+from marginshot.labelling.outputs.model import LabelModel
+from marginshot.labelling.outputs.requests import Request
+
+
+def label_request(
+    source: Source,
+    examples: Sequence[Path],
+    encoder: str | None,
+    settings: LabelSettings,
+    said: Mapping[str, str] | None = None,
+    said_of: Mapping[str, str] = MappingProxyType({}),
+    options: Mapping[str, Any] | None = None,
+) -> Request:
+    """The request to label ``source`` from ``examples`` and the labels ``said`` in tables that a run wrote."""
+    named = {"command": "label", "encoder": encoder or PICTURE_ENCODER}  # compared for pictures only
+    others = {"examples": tuple(examples)}
+    if source.boxes is not None:
+        others["boxes"] = (source.boxes.path,)
+    if source.deployments is not None:
+        others["deployments"] = (source.deployments,)
+    return Request(source, others, {**named, **asdict(settings)}, said, said_of, options)
+
+
+def label_collection(
+    collection: Collection,
+    encoder: ItemEncoder | None,
+    store: Store | None,
+    settings: LabelSettings,
+    request: Request | None = None,
+    on_progress: Progress = silent,
+    classes: Classes = MappingProxyType({}),
+) -> Labelling:
+    """Label a collection; embeddings need no encoder. Some ``classes`` may have a name and no example."""
+    check_named(classes, collection.labels, encoder if settings.names else None)
+    wanted = check_classes((*filter(None, collection.labels), *classes), "Labels")
+    embedded = embed(collection, encoder, store, on_progress)
+    readable, problems = embedded.collection, embedded.problems
+    for name in wanted:
+        if name not in readable.labels and name in collection.labels:
+            broken = printable(collection.items[collection.labels.index(name)])
+            raise ValueError(
+                f"The class {name!r} has no examples left: {broken} {problems[broken]}. Replace it or remove the class."
+            )
+    if all(readable.labels):
+        unread = next(iter(problems), None)
+        reason = "every item has a label" if unread is None else f"{unread} {problems[unread]}"
+        raise ValueError(f"There is nothing to label: {reason}.")
+    on_progress("labelling", 0, 0)
+    started = time.perf_counter()
+    given = encode_given(readable.labels, wanted)
+    descriptions = [classes.get(name, ()) for name in wanted]
+    names = embed_names(wanted, encoder, store, descriptions) if settings.names else None
+    answers, classifier, rejection = label_rows(embedded.X, given, wanted, settings, names, readable.events)
+    seconds = embedded.seconds | {"labelling": time.perf_counter() - started}
+    name, identity = ("", "") if encoder is None else (encoder.name, encoder.identity)
+    model = LabelModel(classifier, rejection, collection.kind, name, identity)
+    return Labelling(readable, embedded.X, answers, settings.reject, model, request or Request(), problems, seconds)

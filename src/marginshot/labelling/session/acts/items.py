@@ -1,0 +1,91 @@
+"""Items lose their labels, belong to none of the classes, or have other names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from marginshot.labelling.items.collection import NONE, UNKNOWN
+from marginshot.labelling.session.acts.act import Act, Keys, SlotsOf, count
+from marginshot.labelling.session.changes import Draft, rename_items
+from marginshot.labelling.session.state import Change, Event, State
+
+
+@dataclass(frozen=True)
+class Clear(Act, kind="clear", asked="clear"):
+    """Take the labels of items away."""
+
+    items: Keys
+
+    code: ClassVar[int] = UNKNOWN
+    phrase: ClassVar[str] = "clear {}"
+
+    def check(self, state: State) -> None:
+        """Raise ValueError without items."""
+        if not self.items:
+            raise ValueError("No items were given.")
+
+    def apply(self, draft: Draft) -> None:
+        """Give all items the one code."""
+        draft.label(draft.slots(self.items), self.code, self.code != UNKNOWN)
+
+    @property
+    def words(self) -> str:
+        """What is said of how many items."""
+        return self.phrase.format(count(len(self.items)))
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """The items."""
+        return self.items
+
+
+@dataclass(frozen=True)
+class NoneOfThese(Clear, kind="none", asked="none"):
+    """Say that items belong to none of the classes."""
+
+    checks = True
+    code = NONE
+    phrase = "say {} to be none of the classes"
+
+
+@dataclass(frozen=True)
+class Replaced(Clear, kind="replaced"):
+    """Pictures were replaced by others: their labels are set aside."""
+
+    phrase = "set the labels of {} aside, which were replaced"
+
+    def is_by_hand(self) -> bool:
+        """The files say it."""
+        return False
+
+
+@dataclass(frozen=True)
+class Renamed(Act, kind="renamed"):
+    """Items have other keys now: what was said of them, undo and redo included, goes with them."""
+
+    items: Mapping[str, str]
+
+    def is_by_hand(self) -> bool:
+        """The files say it."""
+        return False
+
+    def apply(self, draft: Draft) -> None:
+        """Nothing: see `after`."""
+
+    @property
+    def words(self) -> str:
+        """How many items were renamed."""
+        return f"follow {count(len(self.items))} to other names"
+
+    def heard(self, labels: dict[str, str]) -> dict[str, str]:
+        """The labels by their new keys."""
+        moved = {new: labels[old] for old, new in self.items.items() if old in labels}
+        return {key: name for key, name in labels.items() if key not in {*self.items, *self.items.values()}} | moved
+
+    def after(self, state: State, event: Event, slots_of: SlotsOf) -> tuple[State, Change]:
+        """Every change, audit and label at the slots of the new keys."""
+        draft = Draft(state, slots_of)
+        old, new = draft.slots(list(self.items)), draft.slots(list(self.items.values()))
+        return rename_items(state, old, new, draft.change(event, self, self.words))

@@ -1,0 +1,90 @@
+"""The file of a log while it is in use: removed, moved or replaced by others, it is noticed and mended.
+
+An open database goes on writing to a file that has no name any more, and nobody would find what it wrote.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+import time
+from contextlib import closing
+from pathlib import Path
+
+from marginshot._lib.files import PRIVATE, atomic_path
+from marginshot.labelling.errors import RefusedError
+
+#: Device and number of a file.
+Identity = tuple[int, int]
+
+
+def identity(path: Path) -> Identity | None:
+    """Which file has the name ``path``; None where there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def mend(connection: sqlite3.Connection, path: Path) -> str:
+    """Bring the events of ``connection`` back to the name ``path``, and close it; returns what was done, in words.
+
+    A file that has all of them, and perhaps more, stays; one that has some of the first gives way. Any other is
+    refused: then the events are in a file beside it.
+    """
+    ours, theirs = _events(connection), _events_at(path)
+    if theirs is not None and theirs[: len(ours)] == ours:
+        connection.close()
+        return f"The log {path} was replaced while it was in use; the new file has all that was said."
+    if os.path.lexists(path) and (theirs is None or ours[: len(theirs)] != theirs):
+        raise RefusedError(
+            f"The log {path} was replaced by another file while it was in use, and nothing was changed. All that was "
+            f"said here is in {_set_aside(connection, path)}. Put that in its place, then open the session again."
+        )
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with atomic_path(path, private=True) as temporary:
+        _copy(connection, temporary)
+        # Closed before the name is given: SQLite removes the files beside it by their names.
+        connection.close()
+        for suffix in ("-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+    return (
+        f"The log {path} was gone, or an older one, while it was in use; it was written again with all that was said."
+    )
+
+
+def _events(connection: sqlite3.Connection) -> list[tuple[int, str]]:
+    return connection.execute("SELECT seq, checksum FROM events ORDER BY seq").fetchall()
+
+
+def _events_at(path: Path) -> list[tuple[int, str]] | None:
+    """Number and checksum of the events in a file; None where there is no log.
+
+    They are read from a copy: beside the name ``path`` is the write-ahead log of another file.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "log.sqlite")
+        try:
+            shutil.copyfile(path, copy)
+            with closing(sqlite3.connect(copy)) as connection:
+                return _events(connection)
+        except (OSError, sqlite3.Error):
+            return None
+
+
+def _set_aside(connection: sqlite3.Connection, path: Path) -> Path:
+    """Write the events into a new file beside ``path``."""
+    aside = path.with_name(f"{path.stem}-kept-{time.strftime('%Y%m%d-%H%M%S')}{path.suffix}")
+    if not aside.exists():
+        with atomic_path(aside, private=True) as temporary:
+            _copy(connection, temporary)
+    return aside
+
+
+def _copy(connection: sqlite3.Connection, path: Path) -> None:
+    with closing(sqlite3.connect(path)) as copy:
+        connection.backup(copy)
+    path.chmod(PRIVATE)

@@ -1,0 +1,75 @@
+"""XMP sidecars, and XML from strangers."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from marginshot._lib.xml import read_xml
+from marginshot.labelling import RefusedError, label_images, label_texts
+from marginshot.labelling.items.xmp import keywords_of, read_keywords, with_keyword
+
+Image = pytest.importorskip("PIL.Image", reason="pictures need the extra pictures")
+
+SIDECAR = b"""<?xpacket begin="" id="W5M0MpCehiHzreSzNTczkc9d"?>
+<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">
+<rdf:Description rdf:about="" xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:crs="urn:crs" crs:Exposure="+0.50">
+<dc:subject><rdf:Bag><rdf:li>harbour</rdf:li></rdf:Bag></dc:subject></rdf:Description></rdf:RDF></x:xmpmeta>"""
+
+ENTITIES = b'<!DOCTYPE a [<!ENTITY e SYSTEM "file:///etc/passwd"><!ENTITY b "&e;&e;">]><a>&b;</a>'
+
+
+@pytest.fixture(autouse=True)
+def quick_encoder(encoded):
+    return encoded
+
+
+def test_sidecars_hold_the_label_and_what_was_there(workplace):
+    result = label_images("photos", "examples")
+    first, second, *_ = result.columns()["item"]
+    Path("photos", first).with_suffix(".xmp").write_bytes(SIDECAR)
+    Path("photos", f"{second}.xmp").write_bytes(ENTITIES)
+    with pytest.warns(UserWarning, match=r"1 sidecars are not in the archive.*document type"):
+        result.write("labelled", exports=["xmp"])
+    with zipfile.ZipFile("labelled/xmp-sidecars.zip") as archive:
+        held = {name: archive.read(name) for name in archive.namelist()}
+    assert len(held) == len(result.columns()["item"]) - 1
+    kept = held[Path(first).with_suffix(".xmp").as_posix()]
+    assert read_keywords(kept, Path("x")) == ("harbour", result.labels[0])
+    assert b'crs:Exposure="+0.50"' in kept
+    assert b"<?xpacket begin" in kept
+    assert Path("photos", first).with_suffix(".xmp").read_bytes() == SIDECAR
+
+
+def test_keywords_inside_a_picture_are_read(tmp_path):
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.jpg", xmp=SIDECAR)
+    assert keywords_of(tmp_path / "a.jpg") == ("harbour",)
+    (tmp_path / "a.jpg.xmp").write_bytes(with_keyword(None, "gull", tmp_path / "a.jpg"))
+    assert keywords_of(tmp_path / "a.jpg") == ("gull",)
+    Image.new("RGB", (8, 8)).save(tmp_path / "b.png")
+    assert keywords_of(tmp_path / "b.png") == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (ENTITIES, "document type"),
+        (b"<a>" * 200 + b"</a>" * 200, "more than 100 elements"),
+        (b"<a>", "not readable XML"),
+        (b"<?xml version='1.0' encoding='nonsense'?><a/>", "not readable XML"),
+        (b" " * (2**24 + 1), "more than 16,777,216"),
+        (b"\xff\xfe<", "not readable XML"),
+    ],
+)
+def test_xml_that_could_do_harm_is_refused(content, words):
+    with pytest.raises(ValueError, match=words):
+        read_xml(content)
+
+
+def test_texts_have_no_sidecars(tmp_path):
+    result = label_texts(["late train", "train is late", "sweet cake"], ["travel", "", "food"], cache=False)
+    with pytest.raises(RefusedError, match="sidecars are of pictures"):
+        result.write(tmp_path / "labels.csv", exports=["xmp"], cache=False)
+    assert not any(tmp_path.iterdir())
