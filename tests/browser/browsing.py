@@ -91,16 +91,23 @@ class Page:
         self.press("Enter")
         self.says(name)
 
+    def agree(self):
+        """Answer the question that is asked about many items, where it is asked."""
+        if self.page.locator("dialog[open]").count():
+            self.press("Enter")
+
     def says(self, words):
         expect(self.page.locator("#status")).to_contain_text(words)
 
     def show(self, view):
-        self.page.get_by_role("tab", name=view).click()
+        """A way to look, or a step."""
+        steps = self.page.locator("#steps").get_by_role("button", name=view)
+        self.page.get_by_role("tab", name=view).or_(steps).click()
 
     def counts(self):
         """Items of each class, as the left part tells them."""
         rows = self.page.locator("#class-list .look").evaluate_all(
-            "rows => rows.map((row) => ['.name', '.number'].map((part) => row.querySelector(part).textContent))"
+            "rows => rows.map((row) => ['.name', '.number'].map((part) => row.querySelector(part)?.textContent ?? '0'))"
         )
         return {name: int(number.replace(",", "")) for name, number in rows}
 

@@ -57,7 +57,7 @@ def page(chromium):
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory):
     """200 pictures of the digits 0 to 3, and {name: digit}."""
-    image = pytest.importorskip("PIL.Image", reason="pictures need the extra vision")
+    image = pytest.importorskip("PIL.Image", reason="pictures need the extra pictures")
     datasets = pytest.importorskip("sklearn.datasets")
     images, targets = datasets.load_digits(n_class=4, return_X_y=True)
     folder = tmp_path_factory.mktemp("digits")

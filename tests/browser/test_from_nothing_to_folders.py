@@ -40,10 +40,10 @@ def test_by_mouse(studio, page, own_digits, tmp_path):
         tab.get_by_role("button", name="Accept", exact=True).click()
         tab.says("ccept")
 
-        tab.get_by_role("button", name="Take away …").click()
+        tab.get_by_role("button", name="Export …").click()
         tab.get_by_role("combobox", name="What").select_option("folders")
         tab.get_by_role("textbox", name="Where").fill(str(tmp_path / "sorted"))
-        tab.get_by_role("button", name="Dry run").click()
+        tab.get_by_role("button", name="Look first").click()
         expect(tab.locator(".plan tr").first).to_be_visible()
         assert not (tmp_path / "sorted").exists()
         expect(tab.locator(".command code")).to_contain_text("--export folders")
@@ -80,7 +80,7 @@ def test_by_keyboard_alone(studio, page, own_digits, tmp_path):
         tab.press("u")
         tab.wait_for_counts(lambda counts: counts["None of these"] == 0)
 
-        tab_to(tab, "Take away")
+        tab_to(tab, "Export …")
         tab.press("Enter")
         expect(tab.get_by_role("dialog")).to_be_visible()
         tab_to(tab, "What")

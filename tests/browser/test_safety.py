@@ -58,7 +58,7 @@ def test_two_tabs_see_each_other(studio, page, tmp_path):
 
 @pytest.mark.parametrize("kind", ["class", "file"])
 def test_hostile_names_stay_names(kind, studio, page, tmp_path):
-    image = pytest.importorskip("PIL.Image", reason="pictures need the extra vision")
+    image = pytest.importorskip("PIL.Image", reason="pictures need the extra pictures")
     folder = tmp_path / "pictures"
     folder.mkdir()
     rng = np.random.default_rng(0)
@@ -75,7 +75,7 @@ def test_hostile_names_stay_names(kind, studio, page, tmp_path):
             tab.locator("#label-as").fill(name)
             tab.press("Enter")
             tab.wait_for_counts(lambda counts, name=name: name.strip() in counts)
-        for view in ("By doubt", "Next", "Changed", "None of these", "Map", "By class"):
+        for view in ("By doubt", "Label next", "Changed", "None of these", "Map", "By class"):
             tab.show(view)
         tab.item(0).click()
         expect(tab.locator("#item-name")).not_to_be_empty()

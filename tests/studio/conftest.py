@@ -3,7 +3,7 @@ import pytest
 
 from marginshot.data.pictures import read_picture
 from marginshot.labelling import Session
-from marginshot.labelling.encoders import PictureEncoder
+from marginshot.labelling.items.encoders import PictureEncoder
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def labelled(client):
 @pytest.fixture
 def photos(tmp_path, monkeypatch):
     """A folder of 24 pictures, reddish and bluish ones, with an encoder that needs no network: the mean colour."""
-    image = pytest.importorskip("PIL.Image", reason="pictures need the extra vision")
+    image = pytest.importorskip("PIL.Image", reason="pictures need the extra pictures")
     monkeypatch.setattr(PictureEncoder, "load", lambda self: None)
     monkeypatch.setattr(PictureEncoder, "prepare", lambda self, path: np.array(read_picture(path).resize((1, 1)))[0, 0])
     monkeypatch.setattr(PictureEncoder, "encode", lambda self, prepared: np.stack(prepared).astype(np.float32))

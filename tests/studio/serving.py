@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("starlette", reason="needs extra `studio`")
 pytest.importorskip("uvicorn", reason="needs extra `studio`")
 
-from marginshot.labelling.store import Store
+from marginshot.labelling.items.store import Store
 from marginshot.studio.access import Access
 from marginshot.studio.api import Studio
 from marginshot.studio.server import StudioServer, listen
@@ -125,7 +125,7 @@ def running(session, folder, host="127.0.0.1", source=("source.npz",)):
             stream.close()
         server.should_exit = True
         thread.join(20)
-        session.close()
+        studio.close()
         assert not thread.is_alive()
 
 

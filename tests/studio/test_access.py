@@ -217,3 +217,20 @@ def test_sockets_of_pages_are_closed(client):
     upgrade = f"Connection: Upgrade\nUpgrade: websocket\nSec-WebSocket-Version: 13\nSec-WebSocket-Key: {'A' * 22}==\n"
     path = f"{client.access.place}/api/events"
     assert raw(client, f"GET {path} HTTP/1.1\nHost: {client.host}\n{upgrade}\n") == 403
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "known"),
+    [
+        ("127.0.0.1", 80, True),
+        ("localhost", 80, True),
+        ("[::1]", 80, True),
+        ("127.0.0.1:80", 80, True),
+        ("evil.example", 80, False),
+        ("127.0.0.1", 8737, False),
+        ("[::1]", 8737, False),
+        ("[::1]:8737", 8737, True),
+    ],
+)
+def test_browsers_leave_the_usual_port_out(host, port, known):
+    assert Access(host="127.0.0.1", port=port).knows_host(host) is known

@@ -1,6 +1,7 @@
 """`marginshot studio`, as a process: one line to start, nothing lost however it ends."""
 
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -134,3 +135,27 @@ def test_only_other_hosts_are_warned_about():
 
 def test_help_shows_an_example():
     assert "marginshot studio photos/" in CliRunner().invoke(app, ["studio", "--help"]).output
+
+
+def test_the_command_that_repeats_an_export_has_all_that_decides_it(source, tmp_path):
+    """Issue 31: it left out --examples, --classes and --cache."""
+    options = ("--classes", "ash,oak tree", "--cache", str(tmp_path / "my cache"), "--device", "cpu")
+    with studio(source, *options) as (client, _):
+        client.act("label", rows=[0, 3], name="ash")
+        client.act("label", rows=[1], name="oak tree")
+        done = client.post("/api/export", {"what": "table", "path": str(tmp_path / "page.csv")})
+        assert done.status == 200, done.content
+        command = shlex.split(done.json["command"])
+    assert command[:3] == ["marginshot", "studio", str(source)]
+    assert [*command[3:9]] == [*options]
+    first = (tmp_path / "page.csv").read_text()
+    again = CliRunner().invoke(app, command[1:])
+    assert again.exit_code == 0, again.output
+    assert (tmp_path / "page.csv").read_text() == first
+
+
+def test_examples_are_words_of_that_command():
+    from marginshot.cli.studio import _words
+
+    words = _words(Path("photos"), [Path("a b"), Path("c.csv")], {"text": None, "classes": "x,y", "cache": Path("z")})
+    assert words == ["photos", "--examples", "a b", "--examples", "c.csv", "--classes", "x,y", "--cache", "z"]

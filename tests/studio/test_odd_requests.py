@@ -63,8 +63,8 @@ BODIES = [
     b'{"action": "audit", "n": 0}',
     b'{"action": "audit", "n": -1}',
     b'{"action": "audit", "n": 1e9}',
-    b'{"action": "rename", "class_id": 0, "name": "oak"}',
-    b'{"action": "merge", "class_id": 0, "into": 0}',
+    b'{"action": "rename", "old": 0, "new": "oak"}',
+    b'{"action": "merge", "old": 0, "into": 0}',
     b'{"action": "redo"}',
     b'{"action": "undo", "version": "1"}',
 ]
@@ -167,10 +167,10 @@ def test_a_million_rows_fit():
 
 def test_hostile_names_are_text_and_nothing_else(client):
     name = "</script><img src=x onerror=alert(1)> \u202e \u2028 🦆 'x' \"y\""
-    answer = client.post("/api/act", {"action": "add_class", "name": name})
+    answer = client.post("/api/act", {"action": "add_class", "classes": [name]})
     if answer.status == 400:  # the session takes no characters that act on what is around them
         name = "</script><img src=x onerror=alert(1)> 🦆 'x' \"y\""
-        answer = client.post("/api/act", {"action": "add_class", "name": name})
+        answer = client.post("/api/act", {"action": "add_class", "classes": [name]})
     assert answer.status == 200
     project = client.get("/api/project")
     assert name in [known["name"] for known in project.json["classes"]]

@@ -11,7 +11,7 @@ from serving import running
 from marginshot.labelling import Session
 from marginshot.studio.thumbnails import Thumbnails
 
-image = pytest.importorskip("PIL.Image", reason="pictures need the extra vision")
+image = pytest.importorskip("PIL.Image", reason="pictures need the extra pictures")
 
 
 @pytest.fixture

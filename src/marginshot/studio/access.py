@@ -31,8 +31,8 @@ _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _EVERYWHERE = frozenset({"", "0.0.0.0", "::"})
 
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; media-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _HEADERS = {
     b"content-security-policy": _POLICY.encode(),
@@ -43,7 +43,10 @@ _HEADERS = {
 }
 
 _STRANGER = """<!doctype html><html lang="en"><meta charset="utf-8"><title>marginshot studio</title>
-<p>This page opens with the address that <code>marginshot studio</code> printed in the terminal.</p>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<h1>This page belongs to a studio that was stopped</h1>
+<p>Everything that you labelled is kept. To go on, look into the terminal in which <code>marginshot studio</code> runs,
+and open the address that it printed last. If it does not run any more, start it again with the same command.</p>
 <p>If you have just opened that address: <a href="">go on</a>.</p></html>"""
 
 
@@ -109,7 +112,9 @@ class Access:
         A server that listens on all addresses accepts any IP address, because only names can be rebound.
         """
         name, colon, port = host.lower().rpartition(":")
-        if not colon or port != str(self.port):
+        if not colon or host.endswith("]"):
+            name, port = host.lower(), "80"  # browsers leave the usual port out
+        if port != str(self.port):
             return False
         if name in _LOOPBACK or name == _bracketed(self.host.lower()):
             return True
@@ -170,7 +175,9 @@ class Gate:
             return RedirectResponse(f"{self.access.place}/", status_code=303, headers=cookie)
         inside = _below(scope["path"], self.access.place)
         if not inside or not self.access.takes_cookies(_values(scope, b"cookie")):
-            asks_for_page = (at_door or inside == "/") and scope["method"] in _READING
+            # An old tab that is loaded anew asks for a page below a path of an earlier run.
+            wanted = "".join(_values(scope, b"accept"))
+            asks_for_page = scope["method"] in _READING and (at_door or inside == "/" or "text/html" in wanted)
             return HTMLResponse(_STRANGER, 403) if asks_for_page else _refused("Open the printed address first.")
         if scope["method"] not in _READING:
             if _values(scope, b"origin") != [f"http://{hosts[0]}"]:

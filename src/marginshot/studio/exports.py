@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
-from marginshot.labelling.formats import SessionExport, Tool
-from marginshot.labelling.outputs import Outputs
-from marginshot.labelling.requests import Action
-from marginshot.labelling.store import Store
-from marginshot.labelling.transfers import Placed
+from marginshot.labelling.items.embed import Progress, silent
+from marginshot.labelling.items.store import Store
+from marginshot.labelling.outputs.formats import SessionExport, Tool
+from marginshot.labelling.outputs.outputs import Outputs
+from marginshot.labelling.outputs.placed import Placed
+from marginshot.labelling.outputs.requests import Action
 from marginshot.studio.inputs import Body
 
 if TYPE_CHECKING:
@@ -45,9 +46,7 @@ class Wish:
     @classmethod
     def read(cls, body: Body) -> Wish:
         """Read and check the fields of a request."""
-        what = body.text("what")
-        if what not in set(SessionExport):
-            raise ValueError(f"what must be one of {', '.join(SessionExport)}; got {what!r}.")
+        what = read_what(body)
         transfer = body.text("transfer") if "transfer" in body else "copy"
         if transfer not in get_args(Action):
             raise ValueError(f"transfer must be one of {', '.join(get_args(Action))}; got {transfer!r}.")
@@ -55,20 +54,20 @@ class Wish:
         if "\0" in typed:
             raise ValueError("path holds a character that no file name can have.")
         path = _expanded(typed)
-        return cls(
-            SessionExport(what), path, cast(Action, transfer), dry_run=body.flag("dry_run"), force=body.flag("force")
-        )
+        return cls(what, path, cast(Action, transfer), dry_run=body.flag("dry_run"), force=body.flag("force"))
 
     def outputs(self, pictures: bool) -> Outputs:
         """The outputs to write."""
         if self.what is SessionExport.MODEL:
-            return Outputs(path=self.path.parent, pictures=True, labels=False, gallery=False, model=self.path)
+            folder = self.path.parent
+            return Outputs(path=folder, pictures=True, labels=False, gallery=False, model=self.path, make_folder=True)
         return Outputs(
             path=self.path,
             pictures=pictures and self.what is not SessionExport.TABLE,
             transfer=self.transfer if self.what is SessionExport.FOLDERS else None,
             gallery=False,
             exports=(self.what.value,) if self.what.value in set(Tool) else (),
+            make_folder=True,
         )
 
     def command(self, source: Sequence[str]) -> str:
@@ -101,18 +100,30 @@ class Exported:
             self.placed.check_complete()
 
 
-def export(session: Session, wish: Wish, store: Store) -> Exported:
+def read_what(body: Body) -> SessionExport:
+    """The kind of export that a request asks for."""
+    what = body.text("what")
+    if what not in set(SessionExport):
+        raise ValueError(f"what must be one of {', '.join(SessionExport)}; got {what!r}.")
+    return SessionExport(what)
+
+
+def export(session: Session, wish: Wish, store: Store, on_progress: Progress = silent) -> Exported:
     """Write an export, or with ``dry_run`` only check and plan it."""
     labelling = session.labelling()
-    outputs = wish.outputs(session.kind == "picture")
+    outputs = wish.outputs(session.kind.in_folder)
     plan = list(outputs.plan(labelling).values())
     if wish.dry_run:
         outputs.check(labelling.request, store, force=wish.force)
+        outputs.check_items(labelling.collection)
         outputs.check_classes(labelling.classes)
-        placed, words = None, "Nothing was written."
+        outdated = outputs.outdated(labelling)
+        going = f" {len(outdated):,} earlier copies would be removed from other class folders." if outdated else ""
+        placed, words = None, f"Nothing was written.{going}"
     else:
-        placed = outputs.write(labelling, store, force=wish.force).placed
-        words = f"Written to {wish.path.absolute()}."
+        placed = outputs.write(labelling, store, force=wish.force, on_progress=on_progress).placed
+        said = [] if placed is None else placed.about_others
+        words = " ".join((f"Written to {wish.path.absolute()}.", *said))
     report = {
         "files": [str(file) for file in outputs.files],
         "n_pictures": len(plan),

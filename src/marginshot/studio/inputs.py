@@ -66,14 +66,14 @@ class Body:
 
     def text(self, name: str) -> str:
         """A text of one to a thousand characters that UTF-8 can hold."""
+        return _checked_text(self._fields.get(name), name)
+
+    def texts(self, name: str) -> list[str]:
+        """A list of such texts, at least one."""
         value = self._fields.get(name)
-        if not isinstance(value, str) or not 0 < len(value) <= _MOST_LETTERS:
-            raise ValueError(f"{name} must be a text of 1 to {_MOST_LETTERS:,} characters.")
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise ValueError(f"{name} holds half a character (a lone surrogate).") from None
-        return value
+        if not isinstance(value, list) or not value:
+            raise ValueError(f"{name} must be a list of texts, at least one.")
+        return [_checked_text(text, name) for text in value]
 
     def integer(self, name: str, most: int = 2**31 - 1) -> int:
         """A whole number from 0 to ``most``."""
@@ -104,6 +104,16 @@ class Body:
         if min(value) < 0 or max(value) >= n_items:
             raise ValueError(f"rows must be from 0 to {n_items - 1:,}; got {min(value)} to {max(value)}.")
         return np.unique(np.array(value, dtype=np.int64))
+
+
+def _checked_text(value: Any, name: str) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= _MOST_LETTERS:
+        raise ValueError(f"{name} must be a text of 1 to {_MOST_LETTERS:,} characters.")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} holds half a character (a lone surrogate).") from None
+    return value
 
 
 def query_integer(request: Request, name: str, default: int | None = None, most: int = 999_999_999) -> int:

@@ -16,6 +16,7 @@ from marginshot.data.pictures import pillow_silenced
 from marginshot.studio.access import Access
 from marginshot.studio.api import Studio
 from marginshot.studio.app import create_app
+from marginshot.studio.connections import StudioProtocol
 
 #: Tried first, so that the address stays the same between runs; otherwise the next free port is used.
 USUAL_PORT = 8737
@@ -31,7 +32,7 @@ class StudioServer(uvicorn.Server):
     def __init__(self, studio: Studio, access: Access) -> None:
         config = uvicorn.Config(
             create_app(studio, access),
-            http="h11",
+            http=StudioProtocol,
             ws="none",
             lifespan="on",
             access_log=False,  # the token must not get into a log
@@ -53,6 +54,10 @@ def listen(host: str, port: int | None) -> socket.socket:
     """A socket on ``host`` and ``port``; without a port, the usual one or the next free one is used."""
     tried = range(USUAL_PORT, USUAL_PORT + _TRIED_PORTS) if port is None else (port,)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        host.encode("idna")  # else the socket that cannot be bound is left open
+    except UnicodeError as error:
+        raise _not_ours(host, "not the name of a machine") from error
     both = host == "::" and socket.has_dualstack_ipv6()
     for number in tried:
         try:
@@ -60,11 +65,15 @@ def listen(host: str, port: int | None) -> socket.socket:
         except OSError as error:
             reason = str(error.strerror).partition(" (while")[0]
             if error.errno not in _OF_PORTS:
-                raise ValueError(
-                    f"Cannot listen on {host} ({reason}). Give an address of this machine as --host, such as 127.0.0.1."
-                ) from error
+                raise _not_ours(host, reason) from error
     raise ValueError(
         f"Cannot listen on {host}, port {tried[0]} ({reason}). Give another --port; 0 takes any that is free."
+    )
+
+
+def _not_ours(host: str, reason: str) -> ValueError:
+    return ValueError(
+        f"Cannot listen on {host} ({reason}). Give an address of this machine as --host, such as 127.0.0.1."
     )
 
 

@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.labelling.collection import NONE, UNKNOWN, Kind
-from marginshot.labelling.embed import printable
-from marginshot.labelling.names import phrasings_of
+from marginshot.labelling.answers.names import phrasings_of
+from marginshot.labelling.items.collection import NONE, UNKNOWN
+from marginshot.labelling.items.embed import printable
+from marginshot.labelling.items.kind import Kind
+from marginshot.labelling.items.kinds import BOX
+from marginshot.labelling.items.tables import as_text
+from marginshot.labelling.session.state import CLASS_KEYS
 from marginshot.studio.worker import Answered, encoding_of
 
 if TYPE_CHECKING:
@@ -34,15 +38,20 @@ def project(session: Session, answered: Answered | None, run: str) -> dict[str, 
     source = Path("embeddings") if session.source is None else Path(session.source)
     return {
         "name": source.name,
+        "source": str(source.resolve()),
         "folder": str(source.resolve().with_name(f"{source.stem}-labelled")),
-        "kind": session.kind,
+        "shows": _shows(session.kind),
+        "plays": session.kind.has_sound,
+        "kind": session.kind.name,
+        "in_files": session.kind.in_files,
+        "in_boxes": session.kind is BOX,
         "run": run,
         "n_items": session.n_items,
         "version": state.version,
-        "answers_version": None if answered is None else answered.answers.version,
-        "answers_number": None if answered is None else answered.number,
         "encoding": encoding_of(session),
         "classes": _classes(session, answered),
+        "class_keys": CLASS_KEYS,
+        "reads_words": session.lookup.reads_words,
         "can_undo": state.can_undo,
         "can_redo": state.can_redo,
         "n_labelled": int((state.given >= 0).sum()),
@@ -56,6 +65,11 @@ def project(session: Session, answered: Answered | None, run: str) -> dict[str, 
         "audit": _audit(session),
         "curve": session.curve,
     }
+
+
+def _shows(kind: Kind) -> str:
+    """What an item of this kind is on the page: an ``image``, its ``text``, or only its ``name``."""
+    return "image" if kind.has_image else "text" if kind.has_text else "name"
 
 
 def _open(session: Session, answered: Answered | None) -> list[float] | None:
@@ -100,10 +114,10 @@ def _classes(session: Session, answered: Answered | None) -> list[dict[str, Any]
         {
             "id": known.id,
             "name": known.name,
-            "description": list(known.description),
+            "key": known.key,
             "examples": int(n_examples[known.id]),
             "items": int(n_items[known.id]),
-            "needs": _needs(known, session.kind, bool(n_examples[known.id]) or known.id in shares),
+            "needs": _needs(known, session.lookup.reads_words, bool(n_examples[known.id]) or known.id in shares),
             "share": shares.get(known.id),
             "accuracy": float(right[known.id] / n_items[known.id]) if is_answered[known.id] else None,
         }
@@ -111,11 +125,11 @@ def _classes(session: Session, answered: Answered | None) -> list[dict[str, Any]
     ]
 
 
-def _needs(known: Class, kind: Kind, is_answered: bool) -> str | None:
-    """Why no item can have this class yet; None where some can. Texts need no example beside a name in words."""
-    if is_answered or (kind == "text" and phrasings_of(known.name, known.description)):
+def _needs(known: Class, reads_words: bool, is_answered: bool) -> str | None:
+    """Why no item can have this class yet; None where some can. An encoder that reads words needs a name in words."""
+    if is_answered or (reads_words and phrasings_of(known.name, known.description)):
         return None
-    return "needs an example: its name is a code" if kind == "text" else "needs an example"
+    return "needs an example: its name is a code" if reads_words else "needs an example"
 
 
 def _current(state: State, answered: Answered | None) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -192,20 +206,33 @@ def item(session: Session, answered: Answered | None, row: int) -> dict[str, Any
         "confidence": float(confidence[row]),
         "foreign": foreign,
         "probabilities": probabilities,
-        "nearest": [(int(other), ids.get(name), float(cosine)) for other, name, cosine in near],
+        "nearest": [(int(other), ids.get(name)) for other, name, _ in near],
+        "columns": _cells(session, row),
         "history": [
             {"version": entry.version, "time": entry.time, "words": entry.words} for entry in session.history(row)
         ],
     }
 
 
+def _cells(session: Session, row: int) -> list[tuple[str, str]]:
+    """Names and values of the table's columns in one row, but for that of the texts and empty ones."""
+    text = session.kind.text(session.contents[row])
+    rows = {name: values[row] for name, values in session.columns.items() if len(values) == session.n_items}
+    shown = {name: as_text(value) for name, value in rows.items() if value not in (text, session.items[row])}
+    return [(name, value[:_SHORT]) for name, value in shown.items() if value]
+
+
 def search(session: Session, wanted: str, most: int) -> list[int]:
-    """The first ``most`` rows whose name or text contains ``wanted``, in any case."""
+    """The first ``most`` rows whose name or text contains ``wanted``, or another column of the table, in any case."""
     wanted = wanted.casefold()
+    searched: list[Any] = [
+        session.items,
+        *(values for values in session.columns.values() if len(values) == session.n_items),
+    ]
+    searched.append([session.kind.text(content) for content in session.contents])
     found = []
-    for row, name in enumerate(session.items):
-        text = session.contents[row] if session.kind == "text" else ""
-        if wanted in name.casefold() or wanted in text.casefold():
+    for row, cells in enumerate(zip(*searched, strict=True)):
+        if any(wanted in as_text(cell).casefold() for cell in cells):
             found.append(row)
             if len(found) == most:
                 break
@@ -214,13 +241,16 @@ def search(session: Session, wanted: str, most: int) -> list[int]:
 
 def _named(session: Session, row: int, n_letters: int) -> dict[str, Any]:
     found = {"name": session.items[row], "problem": session.problems.get(printable(session.items[row]))}
-    return found | {"text": str(session.contents[row])[:n_letters]} if session.kind == "text" else found
+    text = session.kind.text(session.contents[row])
+    return found | {"text": text[:n_letters]} if text else found
 
 
 def worklist(session: Session, target: float) -> dict[str, Any]:
-    """Rows to check to reach the accuracy ``target``, with the accuracy expected after each."""
-    found = session.worklist(target)
-    reached = found.expected[-1] if len(found.rows) else session.expected_accuracy().value
+    """Rows to check to reach the accuracy ``target``, with the accuracy expected after each; none without answers."""
+    found, expected = session.worklist(target), session.expected_accuracy()
+    if expected is None:  # a page may ask just when classes are merged into one
+        return {"rows": [], "expected": [], "target": target, "reached": False}
+    reached = found.expected[-1] if len(found.rows) else expected.value
     return {
         "rows": found.rows.tolist(),
         "expected": [round(float(value), 5) for value in found.expected],

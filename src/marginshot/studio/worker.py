@@ -12,9 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from marginshot.labelling.errors import RefusedError
 from marginshot.studio.news import News, Newsroom
 
 if TYPE_CHECKING:
@@ -25,12 +23,11 @@ _log = logging.getLogger(__name__)
 _TICK = 0.5  # seconds between two looks at the progress of encoding and at acts of other processes
 _GROWTH = 1.25  # during encoding, answers are computed again when this many times as many items are ready
 _LAST_WORDS = 5.0  # seconds that a running computation gets when the server stops
-_MOST_ROWS = 5_000  # changed rows listed in an event
 
 
 @dataclass(frozen=True)
 class Answered:
-    """Answers with their expected accuracy and the rows that changed.
+    """Answers with their expected accuracy.
 
     Parameters
     ----------
@@ -38,21 +35,17 @@ class Answered:
         Answers of the session.
     expected : tuple of float, optional
         Expected accuracy with its interval: value, low, high.
-    changed : ndarray of int64 of shape (n_changed,)
-        Rows whose label differs from the answers announced before.
     number : int
         Counts the answers announced: a complete fit gives others of the same version.
     """
 
     answers: SessionAnswers
     expected: tuple[float, float, float] | None
-    changed: NDArray[np.int64]
     number: int
 
     def news(self) -> News:
         """The event that announces these answers."""
-        rows = self.changed[:_MOST_ROWS].tolist()
-        return "answers", {"version": self.answers.version, "changed": len(self.changed), "changed_rows": rows}
+        return "answers", {"version": self.answers.version}
 
 
 class Worker:
@@ -69,6 +62,8 @@ class Worker:
         self.newsroom = Newsroom(self._greeting)
         self.answered: Answered | None = None
         self._problem: str | None = None
+        self._faults: set[str] = set()  # told since the last answers
+        self._error = ""
         self._telling = threading.Lock()
         self._told: dict[str, dict[str, Any]] = {}
         self._tried: tuple[int, int, bool] | None = None
@@ -94,6 +89,14 @@ class Worker:
         self._tell("state", {"version": self.session.state.version})
         self._wake.set()
 
+    def reopen(self, session: Session, run: str) -> None:
+        """Go on with another session on the same log: its rows may be others, so all pages load anew."""
+        with self._telling:
+            self.session, self.answered, self._tried, self._problem, self._told = session, None, None, None, {}
+            self._faults.clear()
+        self.newsroom.publish("reopened", {"run": run})
+        self._wake.set()
+
     def _run(self) -> None:
         """Answer whenever something is new."""
         while not self._stopped.is_set():
@@ -109,18 +112,33 @@ class Worker:
             with self._faults_told("The session could not be read"):
                 self.session.refresh()
                 self._tell("encoding", encoding_of(self.session))
+                self._say_error(self.session.encoding.error)
                 self.wake()
+
+    def _say_error(self, error: str) -> None:
+        """Say in the terminal, once, why items have no embeddings; pages show it by themselves."""
+        if error != self._error:
+            self._error = error
+            if error:
+                _log.error("%s", error)
 
     @contextmanager
     def _faults_told(self, what: str) -> Iterator[None]:
         """Log any fault and report it to the pages; the next act is answered again."""
+        session = self.session
         try:
             yield
         except Exception as error:
-            if self._stopped.is_set():
-                return  # the session was closed during a computation that took too long
-            _log.exception("%s.", what)
+            if self._stopped.is_set() or session is not self.session:
+                return  # the session was closed, or replaced by another, during the computation
             self._problem = f"{what}: {error}"
+            if str(error) in self._faults:
+                return  # it comes back with every tick
+            self._faults.add(str(error))
+            if isinstance(error, RefusedError):
+                _log.error("%s", self._problem)
+            else:
+                _log.exception("%s.", what)
             self.newsroom.publish("error", {"message": self._problem})
 
     def _now(self) -> tuple[int, int, bool]:
@@ -128,7 +146,9 @@ class Worker:
         return self.session.state.version, int(self.session.ready.sum()), not self.session.encoding.phase
 
     def _is_due(self) -> bool:
-        """Whether there are new acts, many more items, or a complete fit to announce."""
+        """Whether there are new acts, many more items, or a complete fit to announce; never without an encoder."""
+        if self.session.encoding.error:
+            return False
         now, tried = self._now(), self._tried
         if tried is None or now[0] != tried[0] or now[2] != tried[2]:
             return True
@@ -137,19 +157,19 @@ class Worker:
         return now[1] > tried[1] and (now[2] or now[1] >= _GROWTH * tried[1])
 
     def _answer(self) -> None:
-        self._tried = self._now()
-        answers = self.session.solve()
-        if answers.version < self.session.state.version:
+        session, self._tried = self.session, self._now()
+        answers = session.solve()
+        if answers.version < session.state.version:
             return  # outdated: the next round answers the newest state
-        expected = None
-        if (answers.probabilities > 0).any():
-            found = self.session.expected_accuracy()
-            expected = (found.value, found.low, found.high)
-        before = np.full(self.session.n_items, -1) if self.answered is None else self.answered.answers.codes
-        changed = np.flatnonzero(answers.codes != before)
-        number = 1 if self.answered is None else self.answered.number + 1
-        self.answered = Answered(answers, expected, changed, number)
-        self._problem = None
+        found = answers.expected
+        expected = None if found is None else (found.value, found.low, found.high)
+        with self._telling:
+            if session is not self.session:
+                return  # the source was opened anew meanwhile, and rows are others
+            number = 1 if self.answered is None else self.answered.number + 1
+            self.answered = Answered(answers, expected, number)
+            self._problem = None
+            self._faults.clear()
         self.newsroom.publish(*self.answered.news())
 
     def _tell(self, kind: str, content: dict[str, Any]) -> None:
@@ -170,6 +190,12 @@ class Worker:
 
 
 def encoding_of(session: Session) -> dict[str, Any]:
-    """Progress of the encoding: phase (empty when finished), done, total, seconds left."""
+    """Progress of the encoding: phase (empty when finished), done, total, seconds left, and what ended it early."""
     now = session.encoding
-    return {"phase": now.phase, "done": now.done, "total": now.total, "seconds_left": now.seconds_left}
+    return {
+        "phase": now.phase,
+        "done": now.done,
+        "total": now.total,
+        "seconds_left": now.seconds_left,
+        "error": now.error,
+    }

@@ -1,24 +1,35 @@
 /* Acts on items and classes. Each is shown at once, then sent; the answers of the server follow. */
 
 import { post } from "./api.js";
+import { ask } from "./dialog.js";
 import { items, labels, sentence } from "./dom.js";
+import { matesOf } from "./events.js";
 import * as grid from "./grid.js";
-import { isHidden, shownLabel } from "./labels.js";
+import { isHidden, labelName, shownLabel } from "./labels.js";
+import { meant } from "./spelling.js";
 import { anticipate, CHECKED, fetchProject, NONE, SAID_NONE, say, state, tell, UNANSWERED, withdraw } from "./store.js";
 
 let queue = Promise.resolve(); // acts reach the server in the order in which they were done
 const past = []; // selections before the acts that hold, so that undo gives them back
 const undone = [];
 
-async function send(action, body, shown, note, before) {
+/** Show a label whose class the act has made: only now has the class an id. */
+async function showNamed({ rows, name }, version) {
+  await fetchProject();
+  const made = [...state.classes.values()].find((known) => known.name === name);
+  if (made) anticipate({ version, rows, label: made.id, flag: CHECKED });
+}
+
+async function send(action, body, shown, { named, note, said, before }) {
   try {
     const { version, words } = await post("api/act", { action, ...body });
     if (action === "undo") undone.push(past.pop());
     else past.push(action === "redo" ? undone.pop() : before);
     if (shown) shown.version = version;
     state.newest = Math.max(state.newest, version);
-    fetchProject();
-    say(words ? sentence(words) : "", { note, changed: state.version >= version ? state.changed.length : null });
+    if (named) await showNamed(named, version);
+    else fetchProject();
+    say(said || (words ? sentence(words) : ""), { note, changed: state.version >= version ? state.changed.length : null });
     return true;
   } catch (error) {
     if (shown) withdraw(shown);
@@ -28,10 +39,10 @@ async function send(action, body, shown, note, before) {
 }
 
 /** Send one act; resolves to whether the server took it. `late` adds what is known only once earlier acts are sent. */
-function act(action, body = {}, { entry, late = () => ({}), note = "", before = body.rows } = {}) {
+function act(action, body = {}, { entry, named, late = () => ({}), note = "", said = "", before = body.rows } = {}) {
   before &&= { rows: before, cursor: state.cursor };
   const shown = entry && anticipate({ version: null, ...entry });
-  const sent = queue.then(() => send(action, { ...body, ...late() }, shown, note, before));
+  const sent = queue.then(() => send(action, { ...body, ...late() }, shown, { named, note, said, before }));
   queue = sent;
   return sent;
 }
@@ -47,10 +58,10 @@ export function moveTo(row) {
   grid.reveal(row);
 }
 
-/** The rows an act is about: the selection, else the item that is looked at. */
+/** The rows an act is about: the selection, else the item that is looked at; of an event all that its cell stands for. */
 function targets() {
-  if (state.selection.size) return [...state.selection];
-  return state.cursor >= 0 ? [state.cursor] : [];
+  const rows = state.selection.size ? [...state.selection] : [state.cursor].filter((row) => row >= 0);
+  return [...new Set(rows.flatMap(matesOf))];
 }
 
 /** After an act the cursor moves to the next item: one key press an item. */
@@ -68,26 +79,55 @@ function replaced(rows, label) {
   return `It ${label === UNANSWERED ? "takes away" : "replaces"} ${labels(own)} that you gave.`;
 }
 
-function onItems(action, body, label, flag) {
+const MANY = 100; // items at once from which on an act is asked about first
+
+/** Do `work` on rows; a key pressed by mistake must not label hundreds of items unasked. */
+async function asked(rows, question, answer, work) {
+  const own = replaced(rows, undefined);
+  const yes = rows.length < MANY || (await ask(question, own || "One undo takes it back.", [[answer, true], ["Cancel", false]]));
+  if (!yes) return false;
+  const sent = work();
+  advance(rows);
+  return sent;
+}
+
+/** `ask(n)` is the question about n items, `said(n)` what was done to them. */
+function onItems(action, body, entry, { ask: question, said }) {
   const rows = targets();
   if (!rows.length) {
     say("Select items first: click, drag a frame, or move with the arrows.", { error: true });
     return;
   }
-  act(action, { rows, ...body }, { entry: { rows, label, flag }, note: replaced(rows, label) });
-  advance(rows);
+  const send = () => act(action, { rows, ...body }, { entry: { rows, ...entry }, note: replaced(rows, entry.label), said: said(rows.length) });
+  asked(rows, question(rows.length), `Yes, ${items(rows.length)}`, send);
 }
 
-export const labelAs = (id) => onItems("label", { class_id: id }, id, CHECKED);
-export const noneOfThese = () => onItems("none", {}, NONE, SAID_NONE);
-export const clear = () => onItems("clear", {}, UNANSWERED, 0);
+const labelling = (name) => ({
+  ask: (n) => `Label ${items(n)} “${name}”?`,
+  said: (n) => (n === 1 ? `Labelled “${name}”.` : `Labelled ${items(n)} “${name}”.`),
+});
+const NO_CLASS = {
+  ask: (n) => `Mark ${items(n)} as none of the classes?`,
+  said: (n) => (n === 1 ? "Marked as none of the classes." : `Marked ${items(n)} as none of the classes.`),
+};
+const CLEARED = {
+  ask: (n) => `Take the labels from ${items(n)}?`,
+  said: (n) => (n === 1 ? "The label is taken away." : `The labels of ${items(n)} are taken away.`),
+};
 
-export function labelAsNew(name) {
+export const labelAs = (id) => onItems("label", { class_id: id }, { label: id, flag: CHECKED }, labelling(labelName(id)));
+export const noneOfThese = () => onItems("none", {}, { label: NONE, flag: SAID_NONE }, NO_CLASS);
+export const clear = () => onItems("clear", {}, { label: UNANSWERED, flag: 0 }, CLEARED);
+
+/** Label with a class that may be new; a name one typing error away from a known class is asked about. */
+export async function labelAsNew(typed) {
   const rows = targets();
+  const name = await meant(typed);
+  if (!name) return false;
   if (!rows.length) return addClass(name);
-  const sent = act("label", { rows, name }, { note: replaced(rows, null) });
-  advance(rows);
-  return sent;
+  const words = labelling(name);
+  const send = () => act("label", { rows, name }, { named: { rows, name }, note: replaced(rows, null), said: words.said(rows.length) });
+  return asked(rows, words.ask(rows.length), `Yes, ${items(rows.length)}`, send);
 }
 
 /** Confirm the labels shown. Items of one label are sent with it, so that answers that arrive now change nothing. */
@@ -98,11 +138,12 @@ export function confirm() {
     say(hidden ? "The audit hides the answer: press the key of the class that you see, or N." : "There is no label to confirm here yet.", { error: true });
     return;
   }
-  const label = state.label[rows[0]];
+  const label = state.label[rows[0]], number = state.number;
   const entry = { rows, label: null, flag: CHECKED };
-  if (rows.every((row) => state.label[row] === label)) act("label", { rows, class_id: label }, { entry });
-  else act("confirm", { rows, answers_number: state.number }, { entry });
-  advance(rows);
+  const said = rows.length === 1 ? `Confirmed “${labelName(label)}”.` : `Confirmed ${items(rows.length)}.`;
+  const alike = rows.every((row) => state.label[row] === label);
+  const send = () => (alike ? act("label", { rows, class_id: label }, { entry, said }) : act("confirm", { rows, answers_number: number }, { entry, said }));
+  asked(rows, `Confirm the labels of ${items(rows.length)}?`, `Yes, ${items(rows.length)}`, send);
 }
 
 /** Accept in bulk what was previewed with the answers of that number. */
@@ -121,13 +162,16 @@ export async function undo() {
 export const redo = () => act("redo", {}, { late: seen });
 
 /** Make a class of a proposed group. */
-export const acceptGroup = (rows, name) => act("label", { rows, name }, { before: null });
+export const acceptGroup = (rows, name) => act("label", { rows, name }, { named: { rows, name }, before: null });
 
-export const addClass = (name) => act("add_class", { name });
-export const rename = (id, name) => act("rename", { class_id: id, name });
-export const merge = (id, into) => act("merge", { class_id: id, into });
-export const deleteClass = (id) => act("delete_class", { class_id: id });
-export const drawAudit = (n) => act("audit", { n });
+export const addClasses = (names) => act("add_class", { classes: names });
+export const addClass = (name) => act("add_class", { classes: [name] });
+export const setKey = (id, key) => act("key", { name: id, key });
+export const rename = (id, name) => act("rename", { old: id, new: name });
+export const merge = (id, into) => act("merge", { old: id, into });
+export const deleteClass = (id) => act("delete_class", { name: id });
+/** Draw a random sample; resolves once the page knows it, to whether it was drawn. */
+export const drawAudit = async (n) => (await act("audit", { n })) && (await fetchProject(), true);
 
 /** Select every item of the view, or of one section of it. */
 export function selectAll({ start, stop } = { start: 0, stop: state.view.order.length }) {

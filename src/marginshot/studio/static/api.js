@@ -1,5 +1,12 @@
 /* The endpoints of the server as functions; a refusal is thrown as an Error with one sentence. */
 
+/** The studio was started again, and knows this page no more. */
+export class OldPageError extends Error {
+  constructor() {
+    super("The studio was started again. Open the address that it printed in the terminal; this page is of the run before.");
+  }
+}
+
 async function request(path, options) {
   let response;
   try {
@@ -8,9 +15,7 @@ async function request(path, options) {
     throw new Error("The server does not answer. Is `marginshot studio` still running?");
   }
   if (response.ok) return response;
-  if (response.status === 401 || response.status === 403) {
-    throw new Error("This page is no longer allowed in. Open the address that `marginshot studio` printed.");
-  }
+  if (response.status === 403) throw new OldPageError();
   const body = await response.json().catch(() => ({}));
   throw new Error(body.error || `The server answered ${response.status}.`);
 }
@@ -42,6 +47,9 @@ export async function map() {
   return response.status === 202 ? null : new Float32Array(await response.arrayBuffer());
 }
 
+/** Int32Array with the number of every row's event; empty where every row is its own. */
+export const together = async () => new Int32Array(await (await request("api/together")).arrayBuffer());
+
 const RETRY = 2000; // milliseconds
 
 /**
@@ -57,9 +65,10 @@ export function listen({ opened, lost, ...handlers }) {
     if (document.hidden) return;
     source = new EventSource("api/events");
     source.onopen = opened;
-    source.onerror = () => {
-      lost();
-      if (source?.readyState === EventSource.CLOSED) setTimeout(connect, RETRY);
+    source.onerror = async () => {
+      const closed = source?.readyState === EventSource.CLOSED;
+      lost(closed ? await get("api/project").catch((error) => error) : null);
+      if (closed) setTimeout(connect, RETRY);
     };
     for (const [event, handle] of Object.entries(handlers)) {
       source.addEventListener(event, (message) => message.data && handle(JSON.parse(message.data)));

@@ -1,28 +1,31 @@
 /* Below the grid: what just happened, and what can be done with the selection. */
 
 import * as actions from "./actions.js";
-import { $, count, el, labels, name } from "./dom.js";
+import { $, count, el, items, name } from "./dom.js";
 import { keyOf, mark } from "./labels.js";
-import { on, state } from "./store.js";
+import { NONE, on, state } from "./store.js";
+import { look } from "./viewer.js";
 import { resort, show } from "./views.js";
 
 function drawStatus() {
   const { words, note, changed, error } = state.status;
   const parts = words ? [el("span", { class: error ? "problem" : "", dir: "auto" }, words)] : [];
   if (note) parts.push(el("span", { class: "problem" }, note));
-  if (changed !== null && !error) parts.push(el("span", {}, `${labels(changed)} changed.`));
-  else if (words && state.newest > state.version) parts.push(el("span", { class: "muted" }, "Answers follow …"));
+  if (changed && !error) parts.push(el("span", {}, `${changed === 1 ? "1 other item has" : `${count(changed)} other items have`} a new label.`));
+  else if (words && changed === null && state.newest > state.version) parts.push(el("span", { class: "muted" }, "Answers follow …"));
   $("status").replaceChildren(...parts);
   $("take-back").hidden = !note;
   $("look-changed").hidden = !changed || state.view.id === "changed";
   const { moved } = state.view;
   $("resort").hidden = !moved;
-  $("resort").textContent = `Re-sort, ${count(moved || 0)} moved`;
+  $("resort").textContent = `Sort again: ${items(moved || 0)} ${moved === 1 ? "belongs" : "belong"} elsewhere`;
 }
+
+const CHIPS = 40;
 
 function chips() {
   const chip = ({ id, name: text }) => el("button", { class: "chip", onclick: () => actions.labelAs(id) }, mark(id), name(text));
-  return [...state.classes.values()].slice(0, 40).map(chip);
+  return [...state.classes.values()].slice(0, CHIPS).map(chip);
 }
 
 function drawSelection() {
@@ -31,6 +34,7 @@ function drawSelection() {
   $("selected").textContent = n ? `${count(n)} selected` : "Nothing selected";
   for (const button of $("acts").querySelectorAll("button")) button.disabled = !n && state.cursor < 0;
   $("show-selected").hidden = n < 2;
+  $("compare").hidden = n !== 2 || state.project?.shows !== "image";
 }
 
 const shownClass = (group) => [mark(group.id), name(group.name), el("kbd", {}, keyOf(group))];
@@ -46,7 +50,7 @@ function combobox(input, listbox) {
     const rank = (group) => (group.name === text ? 0 : group.name.toLowerCase().startsWith(low) ? 1 : 2);
     const known = groups.sort((a, b) => rank(a) - rank(b)).slice(0, 8);
     const found = known.map((group) => ({ group, choose: () => actions.labelAs(group.id) }));
-    if (known[0]?.name === text) return found;
+    if (known[0]?.name === text || low === "none of these") return found.length ? found : [{ text, choose: actions.noneOfThese, none: true }];
     return [...found, { text, choose: () => actions.labelAsNew(text) }];
   }
 
@@ -56,7 +60,7 @@ function combobox(input, listbox) {
         el(
           "li",
           { role: "option", id: `option-${i}`, "aria-selected": String(i === active), onpointerdown: (event) => take(event, i) },
-          ...(option.group ? shownClass(option.group) : ["New class ", name(option.text)]),
+          ...(option.group ? shownClass(option.group) : option.none ? [mark(NONE), "None of these"] : ["New class ", name(option.text)]),
         ),
       ),
     );
@@ -105,6 +109,7 @@ export function init() {
   $("none").onclick = actions.noneOfThese;
   $("clear").onclick = actions.clear;
   $("show-selected").onclick = () => show("selected", Int32Array.from(state.selection));
+  $("compare").onclick = () => look([...state.selection]);
   $("look-changed").onclick = () => show("changed");
   $("take-back").onclick = actions.undo;
   $("resort").onclick = resort;

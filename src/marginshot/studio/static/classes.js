@@ -1,31 +1,25 @@
 /* The left part: the classes with key, mark, counts, share and expected accuracy; find, add, and change them. */
 
-import { addClass, labelAs } from "./actions.js";
+import { addClass, addClasses, labelAs } from "./actions.js";
 import { editClass } from "./dialogs.js";
 import { $, count, el, name, percent, refill, settled } from "./dom.js";
 import { keyOf, mark } from "./labels.js";
+import { meant } from "./spelling.js";
 import { NONE, on, state } from "./store.js";
 import { show } from "./views.js";
 
-/** "12 % (9–15)" */
-function interval([low, middle, high]) {
-  const digits = (p) => (100 * p).toFixed(high < 0.095 ? 1 : 0);
-  return `${digits(middle)} % (${digits(low)}–${digits(high)})`;
-}
-
-function facts(group) {
-  if (group.needs) return group.needs;
-  const parts = [`${count(group.examples)} given`];
-  if (group.share) parts.push(`share ${interval(group.share)}`);
-  if (group.accuracy !== null) parts.push(`${percent(group.accuracy)} right`);
-  else if (group.share) parts.push("no other item");
-  return parts.join(" · ");
+/** Numbers of a class in columns: its items, those that you labelled, and the share expected to be right. */
+function numbers(group) {
+  const number = (text, title) => el("span", { class: "number", title }, text);
+  const right = group.accuracy === null ? "" : percent(group.accuracy);
+  const wrong = group.accuracy === null ? "All its items were labelled by you" : `${right} of its items are expected to be right`;
+  return [number(count(state.counts.get(group.id) || 0), "Items"), number(count(group.examples), "Labelled by you"), number(right, wrong)];
 }
 
 function row(group) {
   const key = keyOf(group);
   const shown = state.view.id === "class" && state.view.param === group.id;
-  const words = { "aria-label": `Label the selection ${group.name}`, title: `Label the selection${key && `, key ${key}`}` };
+  const words = { "aria-label": `Label the selection ${group.name}${key && `, key ${key}`}`, title: `Label the selection${key && `, key ${key}`}` };
   const press = { class: "key", onclick: () => labelAs(group.id), ...words };
   const label = el("button", press, mark(group.id), el("kbd", {}, key));
   const about = { "aria-current": shown ? "true" : null, "data-key": `show ${group.id}` };
@@ -33,10 +27,9 @@ function row(group) {
     "button",
     { class: "look", onclick: () => show("class", group.id), ...about },
     name(group.name),
-    el("span", { class: "number" }, count(state.counts.get(group.id) || 0)),
-    el("span", { class: group.needs ? "facts problem" : "facts" }, facts(group)),
+    ...(group.needs ? [el("span", { class: "needs", title: group.needs }, "needs an example")] : numbers(group)),
   );
-  const change = { "aria-label": `Change ${group.name}`, title: "Rename, merge, delete" };
+  const change = { "aria-label": `Change ${group.name}`, title: "Rename, key, merge, delete" };
   const edit = el("button", { class: "quiet edit", onclick: () => editClass(group), ...change }, "⋯");
   return el("li", { class: "class" }, label, look, edit);
 }
@@ -48,6 +41,8 @@ function noneRow() {
     { class: "look", onclick: () => show("none") },
     el("span", { class: "name" }, "None of these"),
     el("span", { class: "number" }, count(state.counts.get(NONE) || 0)),
+    el("span", { class: "number" }),
+    el("span", { class: "number" }),
   );
   return el("li", { class: "class fixed" }, label, look);
 }
@@ -63,6 +58,7 @@ function draw() {
   $("add-class").hidden = !text || exact;
   $("class-count").textContent = state.classes.size ? count(state.classes.size) : "";
   const hint = text ? `No class has “${text}” in its name. Enter adds it.` : "Type a name above, or select items and press L.";
+  $("class-head").hidden = !groups.length;
   $("class-hint").textContent = hint;
   $("class-hint").hidden = text ? groups.length > 0 : state.classes.size > 0;
 }
@@ -71,9 +67,11 @@ async function add(event) {
   event.preventDefault();
   const text = $("find-class").value.trim();
   if (!text) return;
-  const known = [...state.classes.values()].find((group) => group.name === text);
+  const meaning = await meant(text);
+  if (!meaning) return;
+  const known = [...state.classes.values()].find((group) => group.name === meaning);
   if (known) show("class", known.id);
-  else if (!(await addClass(text))) return;
+  else if (!(await addClass(meaning))) return;
   $("find-class").value = "";
   draw();
 }
@@ -83,7 +81,9 @@ function paste(event) {
   const lines = event.clipboardData.getData("text").split(/\r?\n/).map((line) => line.trim()).filter(Boolean);
   if (lines.length < 2) return;
   event.preventDefault();
-  lines.forEach((line) => addClass(line));
+  const there = new Set([...state.classes.values()].map((group) => group.name));
+  const names = [...new Set(lines)].filter((line) => !there.has(line));
+  if (names.length) addClasses(names);
 }
 
 export function init() {

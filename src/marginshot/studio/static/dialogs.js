@@ -1,35 +1,12 @@
-/* Dialogs. Native ones keep the keyboard inside, and Escape closes them. */
+/* What the dialogs of the page hold: help, names of classes, one class, accepting in bulk. */
 
-import { accept, deleteClass, merge, rename } from "./actions.js";
+import { accept, addClasses, deleteClass, merge, rename, setKey } from "./actions.js";
 import { get } from "./api.js";
+import { form, open } from "./dialog.js";
 import { count, el, items, settled } from "./dom.js";
 import { HELP } from "./keys.js";
+import { meant } from "./spelling.js";
 import { state } from "./store.js";
-
-/** Open a dialog with a title and content; `close()` closes it. It leaves the page when closed. */
-export function open(title, content) {
-  const dialog = el("dialog", { "aria-label": title });
-  const close = () => dialog.close();
-  const leave = el("button", { class: "quiet", type: "button", onclick: close, "aria-label": "Close" }, "✕");
-  dialog.append(el("header", {}, el("h2", {}, title), leave), ...content(close));
-  dialog.addEventListener("close", () => dialog.remove());
-  dialog.addEventListener("click", (event) => event.target === dialog && close());
-  document.body.append(dialog);
-  dialog.showModal();
-  return dialog;
-}
-
-export const button = (text, onclick, className = "") => el("button", { type: "button", class: className, onclick }, text);
-
-/** A form whose submit does `work` and closes. */
-function form(work, close, ...children) {
-  const onsubmit = (event) => {
-    event.preventDefault();
-    work();
-    close();
-  };
-  return el("form", { onsubmit }, ...children);
-}
 
 const NOTES = [
   "With the pointer: click, Shift-click for a range, Ctrl-click to add, drag a frame. The mark beside a class labels the " +
@@ -45,17 +22,51 @@ export function help() {
   ]);
 }
 
+/** Many classes at once: one a line, or with commas between. */
+export function nameClasses() {
+  open("Name your classes", (close) => {
+    const text = el("textarea", { rows: 8, dir: "auto", placeholder: "heron\ngull\ntern", "aria-label": "Names of classes, one a line" });
+    const add = () => {
+      const there = new Set([...state.classes.values()].map(({ name }) => name));
+      const typed = text.value.split(text.value.includes("\n") ? /\n/ : /[,;\n]/).map((line) => line.trim());
+      const names = [...new Set(typed)].filter((name) => name && !there.has(name));
+      if (names.length) addClasses(names);
+    };
+    return [
+      el("p", {}, "One a line. You can add, rename, merge and delete classes at any time."),
+      form(add, close, text, el("button", { class: "main" }, "Add them")),
+    ];
+  }).querySelector("textarea").focus();
+}
+
+/** "12 % (9–15) of all items" */
+function shareOf([low, middle, high]) {
+  const digits = (p) => (100 * p).toFixed(high < 0.095 ? 1 : 0);
+  return `${digits(middle)} % (${digits(low)}–${digits(high)}) of all items`;
+}
+
 export function editClass(group) {
   open(`Class ${group.name}`, (close) => {
     const text = el("input", { value: group.name, dir: "auto", required: true, maxLength: 200, "aria-label": "New name" });
     const others = [...state.classes.values()].filter((other) => other.id !== group.id);
     const into = el("select", { "aria-label": "Merge into" }, others.map((other) => el("option", { value: other.id }, other.name)));
-    const toRename = [el("label", {}, "Name ", text), el("button", { class: "main" }, "Rename")];
-    const toMerge = [el("label", {}, "All its labels become ", into), el("button", {}, "Merge")];
+    const owner = new Map(others.map((other) => [other.key, other.name]));
+    const keyName = (key) => `${key.toUpperCase()}${owner.has(key) ? ` (now ${owner.get(key)})` : ""}`;
+    const keys = [...state.project.class_keys].map((key) => el("option", { value: key, selected: key === group.key }, keyName(key)));
+    const none = group.key ? [] : [el("option", { value: "", selected: true }, "none")];
+    const key = el("select", { "aria-label": "Key" }, [...none, ...keys]);
+    const renamed = async () => {
+      const name = await meant(text.value.trim(), group.id);
+      if (name) rename(group.id, name);
+    };
     const lost = `Take the label from ${items(group.examples)}. It can be undone.`;
     return [
-      form(() => rename(group.id, text.value.trim()), close, ...toRename),
-      ...(others.length ? [form(() => merge(group.id, Number(into.value)), close, ...toMerge)] : []),
+      ...(group.share ? [el("p", { class: "muted" }, `Its estimated share: ${shareOf(group.share)}.`)] : []),
+      form(renamed, close, el("label", {}, "Name ", text), el("button", { class: "main" }, "Rename")),
+      form(() => key.value && key.value !== group.key && setKey(group.id, key.value), close, el("label", {}, "Key ", key), el("button", {}, "Use this key")),
+      ...(others.length
+        ? [form(() => merge(group.id, Number(into.value)), close, el("label", {}, "All its labels become ", into), el("button", {}, "Merge"))]
+        : []),
       form(() => deleteClass(group.id), close, el("span", {}, lost), el("button", { class: "danger" }, "Delete")),
     ];
   });

@@ -15,17 +15,43 @@ export function el(tag, props = {}, ...children) {
   return node;
 }
 
+const LONG = 11, BACK = 6; // letters of a name that is cut in the middle where room is scarce, and of its end
+const letters = new Intl.Segmenter();
+
+/** Put a name into an element. Where it is too long its middle is left out: names often differ only at the end. */
+export function fillName(node, text) {
+  node.title = text;
+  const split = [...letters.segment(text.slice(0, 300))].map(({ segment }) => segment);
+  if (split.length < LONG || text.length > 300 || /[\u0590-\u08ff]/.test(text)) node.replaceChildren(text);
+  else {
+    const front = el("span", { class: "front" }, split.slice(0, -BACK).join(""));
+    node.replaceChildren(front, el("span", { class: "back" }, split.slice(-BACK).join("")));
+  }
+  node.classList.toggle("split", node.childElementCount > 0);
+  return node;
+}
+
 /** A name or text of the user's: isolated, and in its own writing direction. */
-export const name = (text, className = "name") => el("bdi", { class: className, dir: "auto", title: text }, text);
+export const name = (text, className = "name") => fillName(el("bdi", { class: className, dir: "auto" }), text);
 
 const called = (node) => node.dataset.key || node.getAttribute("aria-label") || node.textContent;
 
+/** What finds an element again after its part was drawn anew: itself, and what it is called. */
+export const sameAs = (node) => ({ node, name: node && node !== document.body ? called(node) : null });
+
+/** Focus what `sameAs` described, or what is called like it within `parent`; returns whether there is such a thing. */
+export function focusLike(parent, { node, name }) {
+  if (name === null) return false;
+  const there = parent.contains(node) ? node : [...parent.querySelectorAll("button, input")].find((other) => called(other) === name);
+  there?.focus();
+  return Boolean(there);
+}
+
 /** Put new children in, and leave the keyboard on the one that is called as the one it was on. */
 export function refill(parent, children) {
-  const focused = parent.contains(document.activeElement) ? called(document.activeElement) : null;
+  const focused = parent.contains(document.activeElement) ? sameAs(document.activeElement) : null;
   parent.replaceChildren(...children);
-  if (focused === null) return;
-  [...parent.querySelectorAll("button, input")].find((node) => called(node) === focused)?.focus();
+  if (focused) focusLike(parent, focused);
 }
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -49,7 +75,7 @@ export function share(p) {
   return percent(p, p > 0 && p < 0.01 ? 1 : 0);
 }
 
-/** 'label 2 items "gull"' -> 'Label 2 items "gull".' */
+/** 'undone: label 2 items' -> 'Undone: label 2 items.' */
 export const sentence = (words) => (/[.!?…]$/.test(words) ? words : `${words}.`).replace(/^./u, (letter) => letter.toUpperCase());
 
 export function duration(seconds) {

@@ -1,15 +1,16 @@
 /* The items of a view as a virtual grid: fixed cells, every position by arithmetic, only the lines on screen in the page. */
 
-import { el, count, name, settled } from "./dom.js";
+import { count, el, fillName, name, settled } from "./dom.js";
+import { matesOf } from "./events.js";
 import { isHidden, labelName, markClass, percentOf, shownLabel, spoken, thumb, verdict } from "./labels.js";
 import { ACCEPTED, CHECKED, FOREIGN, on, READY, state, UNANSWERED, UNREADABLE, want } from "./store.js";
 
 const HEAD = 34; // height of a section's head
 const OVERSCAN = 300; // pixels drawn above and below the screen
 const FAST = 2500; // pixels between two frames above which pictures load after scrolling has stopped
-const SHAPES = { picture: { width: 132, ratio: 1, caption: 24 }, text: { width: 250, height: 86 }, embedding: { width: 170, height: 48 } };
+const SHAPES = { image: { width: 132, ratio: 1, caption: 24 }, text: { width: 250, height: 86 }, name: { width: 170, height: 48 } };
 
-let root, kind, columns, cellWidth, cellHeight;
+let root, shows, columns, cellWidth, cellHeight;
 let tops = []; // top of every section, and the end of the last
 let lines = new Map(); // place of its first item -> element
 let size = 132; // pixels that a cell is wide at least
@@ -26,7 +27,7 @@ export function init(element) {
   on("answers items selection", repaint);
   on("answers", settled(retitle, 30));
   on("project", () => {
-    if (kind !== state.project.kind) layout();
+    if (shows !== state.project.shows) layout();
     for (const line of lines.values()) for (const cell of line.children) cell.painted = "";
     repaint();
     heads();
@@ -44,13 +45,13 @@ export function setSize(pixels) {
 /** Sections are real blocks (so that heads stick); lines inside them are placed by arithmetic. */
 function layout() {
   if (!state.project) return;
-  kind = state.project.kind;
-  const shape = SHAPES[kind];
+  shows = state.project.shows;
+  const shape = SHAPES[shows];
   const width = root.clientWidth - 8;
-  const wanted = kind === "picture" ? size : Math.min(width, (shape.width * size) / 132);
+  const wanted = shows === "image" ? size : Math.min(width, (shape.width * size) / 132);
   columns = Math.max(1, Math.floor(width / wanted));
   cellWidth = Math.floor(width / columns);
-  cellHeight = kind === "picture" ? cellWidth + shape.caption : shape.height;
+  cellHeight = shows === "image" ? cellWidth + shape.caption : shape.height;
   lines = new Map();
   tops = [0];
   for (const { start, stop } of state.view.sections) {
@@ -88,13 +89,14 @@ function retitle() {
   state.view.sections.forEach(({ label, title, start, stop }, s) => {
     const [shape, words, number] = root.children[s]?.firstChild.firstChild?.children ?? [];
     if (!words) return;
-    const n = stop - start;
-    let still = n;
-    if (label !== undefined) for (let at = start; at < stop; at++) still -= state.label[state.view.order[at]] !== label;
+    const rows = [...state.view.order.subarray(start, stop)].flatMap(matesOf);
+    const n = rows.length;
+    const still = label === undefined ? n : rows.filter((row) => state.label[row] === label).length;
     const over = label === UNANSWERED && !still;
     shape.className = label === undefined || over ? "" : markClass(label);
-    words.textContent = words.title = over ? "Labelled meanwhile" : state.classes.get(label)?.name ?? title;
-    number.textContent = still === n || over ? count(n) : `${count(still)} of ${count(n)}; the rest has another label now`;
+    fillName(words, over ? "All of these have a label now" : state.classes.get(label)?.name ?? title);
+    const elsewhere = n - still;
+    number.textContent = !elsewhere || over ? count(n) : `${count(n)}, ${count(elsewhere)} of them ${elsewhere === 1 ? "has" : "have"} another label now`;
   });
 }
 
@@ -140,6 +142,7 @@ function draw() {
   for (const line of recycled) line.remove();
   lines = kept;
   if (!root.children[0]?.firstChild.firstChild) heads();
+  pointAtCursor();
   if (fast) loadLater();
   else load();
 }
@@ -150,12 +153,15 @@ function newLine() {
 }
 
 function newCell() {
-  const text = el("p", { dir: "auto" }); // of a picture: why it is not shown
-  const image = kind === "picture" ? el("img", { alt: "", draggable: false, decoding: "async" }) : null;
+  // The name of the cell says all of it in words; `spoken` makes it.
+  const text = el("p", { dir: "auto", "aria-hidden": "true" }); // of a picture: why it is not shown
+  const image = shows === "image" ? el("img", { alt: "", draggable: false, decoding: "async" }) : null;
   if (image) image.onerror = () => image.classList.add("broken");
   const parts = [el("i"), el("bdi", { class: "name", dir: "auto" }), el("b")];
-  const cell = el("div", { role: "gridcell", class: "cell" }, image, text, el("div", { class: "caption" }, parts));
-  Object.assign(cell, { image, text, parts, painted: "" });
+  const cell = el("div", { role: "gridcell", class: "cell" }, image, text, " ", el("div", { class: "caption", "aria-hidden": "true" }, parts));
+  const strip = el("div", { class: "strip", "aria-hidden": "true", hidden: true });
+  if (image) cell.append(strip);
+  Object.assign(cell, { image, text, parts, strip, painted: "" });
   return cell;
 }
 
@@ -172,10 +178,22 @@ function fill(line, { s, line: number, place }) {
     cell.painted = "";
     cell.image?.removeAttribute("src"); // an old picture must not stand beside a new caption
     cell.image?.classList.remove("broken");
+    cell.strip.replaceChildren(...(there && cell.image ? stripOf(cell.row) : []));
+    cell.strip.hidden = !cell.strip.children.length;
     if (there) paint(cell);
   });
   if (line.parentNode !== root.children[s]) root.children[s].append(line);
   return line;
+}
+
+const STRIP = 4; // further pictures of an event that its cell shows
+
+/** The other pictures of an event, small, and how many there are in all. */
+function stripOf(row) {
+  const rows = matesOf(row);
+  if (rows.length < 2) return [];
+  const others = rows.filter((mate) => mate !== row).slice(0, STRIP);
+  return [...others.map((mate) => el("img", { src: thumb(mate), alt: "", draggable: false, loading: "lazy" })), el("b", {}, count(rows.length))];
 }
 
 /** Pictures, names and texts of what is on screen. */
@@ -207,8 +225,8 @@ function paint(cell) {
   cell.setAttribute("aria-selected", selected);
   cell.setAttribute("aria-label", spoken(row));
   shape.className = markClass(label);
-  words.textContent = labelName(label);
-  probability.textContent = verdict(row) || (flags & CHECKED ? "" : percentOf(row).replace(" ", ""));
+  fillName(words, labelName(label));
+  probability.textContent = ` ${verdict(row) || percentOf(row)}`; // parted from the name also for who hears it
   if (cell.image) cell.text.textContent = item ? `${item.name}: ${item.problem || "cannot be shown"}` : "";
   else cell.text.textContent = item ? item.text || item.name : "…";
   cell.title = item ? item.name : "";
@@ -223,9 +241,16 @@ function flagClass(row) {
   return flags & FOREIGN && !isHidden(row) ? " foreign" : "";
 }
 
+/** What a screen reader follows: the cursor's cell, where it is in the page. */
+function pointAtCursor() {
+  const cell = document.getElementById(`item-${state.cursor}`);
+  if (cell && !cell.hidden && root.contains(cell)) root.setAttribute("aria-activedescendant", cell.id);
+  else root.removeAttribute("aria-activedescendant");
+}
+
 function repaint() {
   for (const line of lines.values()) for (const cell of line.children) if (cell.row >= 0) paint(cell);
-  root.setAttribute("aria-activedescendant", state.cursor >= 0 ? `item-${state.cursor}` : "");
+  pointAtCursor();
 }
 
 /** Height of a place's line in the scrolled content. */

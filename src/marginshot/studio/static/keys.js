@@ -1,16 +1,20 @@
 /* The keyboard. Arrows only move; letters and digits are classes; the commands are in the help, from this same table. */
 
 import * as actions from "./actions.js";
+import { isOpen } from "./dialog.js";
 import { $ } from "./dom.js";
 import * as grid from "./grid.js";
+import { play } from "./item.js";
 import { classOfKey } from "./labels.js";
 import { range, toggle } from "./select.js";
 import { state } from "./store.js";
-import { resort } from "./views.js";
+import { look } from "./viewer.js";
+import { resort, splitEvents } from "./views.js";
 
 export const HELP = [
   ["1 … 9, a … z", "Label the selection with the class of that key, and go on to the next item"],
   ["L", "Label as …: type a name, of a class or of a new one"],
+  [".", "Do the next step that is recommended"],
   ["Enter", "Confirm the labels shown"],
   ["N", "None of these"],
   ["Delete", "Remove the label"],
@@ -22,7 +26,10 @@ export const HELP = [
   ["Space", "Select or deselect this item"],
   ["Ctrl A", "Select all of the view"],
   ["Esc", "Select nothing"],
-  ["R", "Re-sort, or ask for a new list"],
+  ["+", "The picture large; with two selected, both side by side"],
+  [",", "Play the sound, or stop it"],
+  ["−", "Split an event into its pictures, or join them again"],
+  ["R", "Sort again, or ask for a new list"],
   ["On the map", "Arrows move a frame, with Shift they change its size; Enter selects what is in it; + and − zoom"],
   ["/", "Search"],
   ["?", "This help"],
@@ -52,6 +59,10 @@ const COMMANDS = {
   Delete: actions.clear,
   Backspace: actions.clear,
   Escape: () => actions.select([]),
+  ",": play,
+  ".": () => $("advice-buttons").querySelector("button")?.click(),
+  "-": splitEvents,
+  "+": () => look(state.selection.size === 2 ? [...state.selection] : [state.cursor].filter((row) => row >= 0)),
   "/": () => $("search").focus(),
   "?": () => $("help").click(),
 };
@@ -78,7 +89,8 @@ function commandOf(event, inGrid) {
 
 export function init() {
   document.addEventListener("keydown", (event) => {
-    const typing = event.target.matches("input, textarea, select") || event.target.closest("dialog");
+    if (isOpen()) return; // what is behind a dialog is out of reach, wherever the focus is
+    const typing = event.target.matches("input, textarea, select");
     if (typing || event.altKey || event.isComposing || event.repeat && !MOVES[event.key]) return;
     const inGrid = event.target === document.body || event.target === $("grid");
     const command = commandOf(event, inGrid);

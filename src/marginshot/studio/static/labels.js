@@ -1,15 +1,15 @@
 /* How a label looks and is called: key, colour, shape, words. */
 
 import { el, name, share } from "./dom.js";
+import { matesOf } from "./events.js";
 import { ACCEPTED, CHECKED, FOREIGN, GIVEN, NONE, READY, state, UNANSWERED, UNREADABLE } from "./store.js";
 
 export const N_COLOURS = 7;
 const N_SHAPES = 8;
-// 1 to 9, then the letters that no command uses (L label as, N none, R re-sort, U undo).
-const CLASS_KEYS = "123456789abcdefghijkmopqstvwxyz";
 
-export const keyOf = (group) => CLASS_KEYS[group.index]?.toUpperCase() ?? "";
-export const classOfKey = (key) => [...state.classes.values()][CLASS_KEYS.indexOf(key)];
+/** A class keeps its key when others are deleted; the session knows it. */
+export const keyOf = (group) => group.key.toUpperCase();
+export const classOfKey = (key) => [...state.classes.values()].find((group) => group.key && group.key === key);
 
 /** Neighbours in the list differ in colour and in shape; a pair repeats after 56 classes. */
 export const colourOf = (id) => id % N_COLOURS;
@@ -32,21 +32,24 @@ export function labelName(label) {
 export const badge = (label) => el("span", { class: "badge" }, mark(label), name(labelName(label) || "not labelled"));
 
 /** In an audit an answer is hidden until the person has said theirs: to see it would bias them. */
-export const isHidden = (row) => state.view.id === "audit" && !(state.flags[row] & GIVEN);
+export const isHidden = (row) => state.view.id === "audit" && !(state.flags[row] & GIVEN) && drawn(row) >= 0;
+
+/** Place of a row in the sample of the audit; -1 where it is not in it, or nothing was drawn. */
+const drawn = (row) => state.project?.audit?.rows.indexOf(row) ?? -1;
 
 export const shownLabel = (row) => (isHidden(row) ? UNANSWERED : state.label[row]);
 
+/** Probability of the label shown; none where a person gave it. */
 export function percentOf(row) {
   const label = shownLabel(row);
-  return label === UNANSWERED || label === NONE ? "" : share(state.confidence[row] / 255);
+  return label === UNANSWERED || label === NONE || state.flags[row] & CHECKED ? "" : share(state.confidence[row] / 255);
 }
 
 /** In an audit, once the person has said theirs: the answer that the item had. */
 export function verdict(row) {
-  if (state.view.id !== "audit" || isHidden(row)) return "";
-  const { rows, answered } = state.project.audit;
-  const guess = answered[rows.indexOf(row)];
-  return guess === state.label[row] ? "was right" : `was ${labelName(guess)}`;
+  if (state.view.id !== "audit" || isHidden(row) || drawn(row) < 0) return "";
+  const guess = state.project.audit.answered[drawn(row)];
+  return guess === state.label[row] ? "was right" : `was ${labelName(guess) || "a class that is gone"}`;
 }
 
 /** Address of an item's small picture; the run's mark lets the browser keep it. */
@@ -67,5 +70,6 @@ export function spoken(row) {
   const item = state.items.get(row);
   const called = item ? item.text || item.name : `item ${row + 1}`;
   const label = labelName(shownLabel(row)) || "not labelled";
-  return [called, label, percentOf(row), stateWords(row), verdict(row)].filter(Boolean).join(", ");
+  const n = matesOf(row).length;
+  return [called, n > 1 ? `event of ${n} pictures` : "", label, percentOf(row), verdict(row), stateWords(row)].filter(Boolean).join(", ");
 }

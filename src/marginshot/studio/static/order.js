@@ -91,6 +91,12 @@ export function noneOfThese(groups) {
   ]);
 }
 
+/** A view without the rows that a filter hides. */
+export function filtered(view, shows) {
+  if (!shows) return view;
+  return { ...view, ...joined(view.sections.map(({ start, stop, ...section }) => ({ ...section, rows: view.order.subarray(start, stop).filter(shows) }))) };
+}
+
 export function placesOf(order, n) {
   const place = new Int32Array(n).fill(-1);
   order.forEach((row, i) => (place[row] = i));

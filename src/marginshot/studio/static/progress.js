@@ -6,7 +6,7 @@ import { on, state } from "./store.js";
 /** "91 % (88–94)" */
 export const estimate = ([value, low, high]) => `${percent(value)} (${Math.round(100 * low)}–${Math.round(100 * high)})`;
 
-const WIDTH = 260, HEIGHT = 120, LEFT = 30, BOTTOM = 16;
+const WIDTH = 260, HEIGHT = 120, LEFT = 38, BOTTOM = 16;
 
 /** Expected accuracy over the labels given; where a number of labels was solved more than once, the last one counts. */
 function curve(solved) {
@@ -33,7 +33,9 @@ function curve(solved) {
 }
 
 function drawEncoding() {
-  const { phase, done, total, seconds_left: left } = state.project.encoding;
+  const { phase, done, total, seconds_left: left, error } = state.project.encoding;
+  $("broken").hidden = !error;
+  $("broken").textContent = error ? `Items cannot be read: ${error} Stop the studio and start it again with another --encoder, or without.` : "";
   $("encoding").hidden = !phase;
   if (!phase) return;
   const time = left === null || left === undefined ? "" : `, ${duration(left)} left`;
@@ -67,8 +69,8 @@ function drawProgress() {
   const { project } = state;
   const facts = [
     project.expected ? fact("Expected accuracy, all items", estimate(project.expected)) : null,
-    project.open ? fact(`Of the ${count(project.open[0])} not labelled by hand`, percent(project.open[1])) : null,
-    project.audit?.result ? fact("Accuracy by audit, all items", estimate(project.audit.result)) : null,
+    project.open ? fact(`Of the ${count(project.open[0])} not labelled by you`, percent(project.open[1])) : null,
+    project.audit?.result ? fact("By random check, all items", estimate(project.audit.result)) : null,
     fact("Labels given", count(project.n_labelled)),
     project.n_none ? fact("None of these", count(project.n_none)) : null,
   ];

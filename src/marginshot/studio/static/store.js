@@ -1,4 +1,4 @@
-/* The state of the page. Parts read `state` and redraw on events; only this file and actions.js write it. */
+/* The state of the page. Parts read `state` and redraw on events; only this file and actions.js write it, others by `put`. */
 
 import * as api from "./api.js";
 import { settled } from "./dom.js";
@@ -23,6 +23,7 @@ export const state = {
   changed: new Int32Array(0), // rows whose label the last act changed elsewhere
   status: { words: "", note: "", changed: null, error: false },
   connected: true,
+  filter: null, // row -> whether views show it; null shows all
   view: { id: "classes", order: new Int32Array(0), sections: [], place: new Int32Array(0) },
   selection: new Set(),
   cursor: -1, // row that is looked at
@@ -38,6 +39,9 @@ export function on(topics, listener) {
     listeners.get(topic).push(listener);
   }
 }
+
+/** Write parts of the state; who does tells the topics. */
+export const put = (parts) => Object.assign(state, parts);
 
 export function tell(topic) {
   for (const listener of listeners.get(topic) || []) listener();
@@ -66,8 +70,9 @@ function countLabels() {
   counts.forEach((n, label) => n && state.counts.set(label, n));
 }
 
-/** Show labels before the server has them. Returns the entry, which gets a version or is withdrawn. */
+/** Show labels before answers contain them. Returns the entry, which gets a version or is withdrawn. */
 export function anticipate(entry) {
+  if (entry.version !== null && entry.version <= state.version) return entry; // the answers were faster
   pending.push(entry);
   overlay(entry);
   countLabels();
@@ -110,23 +115,20 @@ function receive(answers) {
   tell("answers");
 }
 
-/** Run `work` once at a time; calls during a run lead to one more run after it. */
+/** Run `work` once at a time. Calls during a run lead to one more run after it, and wait for that one. */
 function coalesced(work) {
-  let running = null, again = false;
+  let running = null, following = null;
   return function run() {
     if (running) {
-      again = true;
-      return running;
+      following ??= running.then(() => {
+        following = null;
+        return run();
+      });
+      return following;
     }
     running = work()
       .catch((error) => say(error.message, { error: true }))
-      .finally(() => {
-        running = null;
-        if (again) {
-          again = false;
-          run();
-        }
-      });
+      .finally(() => (running = null));
     return running;
   };
 }

@@ -1,62 +1,72 @@
 /* Above the grid: which view, what it is for, and its own controls. */
 
 import { acceptGroup, drawAudit, selectAll } from "./actions.js";
-import { button, editClass } from "./dialogs.js";
+import { post } from "./api.js";
+import { button } from "./dialog.js";
+import { editClass } from "./dialogs.js";
 import { $, count, el, items, percent, refill, settled } from "./dom.js";
 import { setHeads, setSize } from "./grid.js";
 import { estimate } from "./progress.js";
-import { GIVEN, on, state } from "./store.js";
-import { resort, show, TABS, titleOf } from "./views.js";
+import { recall, remember } from "./memory.js";
+import { GIVEN, on, say, state } from "./store.js";
+import { BATCH, resort, show, TABS, titleOf } from "./views.js";
 
-const AUDIT_SIZE = 30;
 const EMPTY = {
-  next: "There is nothing to label next yet. First give examples of two classes.",
-  worklist: "There is nothing on the list.",
-  audit: "No audit is running. An audit draws random items; your labels for them give an unbiased estimate of the accuracy.",
-  changed: "The last act changed no other labels.",
+  next: "There is nothing to label next yet: items are still being read.",
+  worklist: "Nothing is on this list.",
+  audit: "A random check draws items by chance. What you say of them tells how many of all labels are right, whatever the probabilities say.",
+  changed: "Your last label changed no other.",
   none: "No item is marked as none of these, and none looks like it.",
   class: "No item has this label.",
   search: "Nothing found.",
   selected: "Nothing is selected.",
+  new: "Nothing is new. “Look for new items” reads the folder or the table again.",
 };
+
+const AUDIT_SIZE = 30;
 
 const handled = (order) => order.reduce((n, row) => n + ((state.flags[row] & GIVEN) > 0), 0);
 
-function nextControls({ order }) {
-  const done = handled(order);
-  const words = `${done} of ${count(order.length)} done. Labels for these improve the others most.`;
-  return [el("span", {}, words), button("Next 40", resort, done === order.length ? "main" : "")];
-}
+const nextControls = ({ order }) => [
+  el("span", {}, `${count(handled(order))} of ${count(order.length)} done.`),
+  note("Press the key of a class, Enter where the label is right, or L and a name."),
+  button(`Next ${BATCH}`, resort),
+];
 
-/** How far the worklist is, and what was reached: [words, whether a new list is needed]. */
+/** How far the check list is, and what was reached: [words, whether a new list is needed]. */
 function worklistWords({ order, target, reached, expected }) {
   const now = state.project.expected?.[0] ?? 0, done = handled(order), all = `of all ${items(state.n)}`;
-  const today = `${percent(now, 1)} ${all} are expected to be right now`;
+  const today = `${percent(now, 1)} ${all} are expected to be right`;
   if (done < order.length) {
-    const then = `${reached ? "" : "only "}${percent(expected.at(-1), 1)}`;
-    return [`${count(done)} of ${items(order.length)} checked. ${today}; when all are checked, ${then}.`, false];
+    const then = percent(expected.at(-1), 1);
+    const after = then === percent(now, 1) ? "Each one checked makes that surer" : `After all of these it is ${reached ? "" : "only "}${then}`;
+    return [`${count(done)} of ${items(order.length)} checked. Now ${today}. ${after}.`, false];
   }
   if (state.newest > state.version) return ["All are checked. Answers follow …", false];
-  if (now >= target - 1e-9) return [`Done: ${today}.`, false];
-  const why = done ? "Your corrections lowered the probabilities of other items" : "No more items can be checked";
-  return [`${done ? `${items(done)} checked, but o` : "O"}nly ${today}. ${why}.`, done > 0];
+  if (now >= target - 1e-9) return [`Reached: ${today}.`, false];
+  const why = done ? "Your corrections made other answers less sure" : "No more items can be checked";
+  return [`${done ? `${items(done)} checked. ` : ""}Only ${today}. ${why}.`, done > 0];
 }
 
+const tooEarly = () => [note("First give examples of two classes: then there are answers to check.")];
+
 function worklistControls(view) {
+  if (!state.project.expected) return tooEarly();
   const input = el("input", { type: "number", min: 50, max: 100, step: 0.5, value: 100 * view.target, "aria-label": "Target in percent" });
   input.onchange = () => show("worklist", Math.min(1, Math.max(0.5, input.value / 100)));
   const [words, more] = worklistWords(view);
-  return [el("label", {}, "To be ", input, " % right, check these."), el("span", {}, words), button("New list", resort, more ? "main" : "")];
+  return [el("label", {}, "To be right: ", input, " %"), el("span", {}, words), button("New list", resort, more ? "main" : "")];
 }
 
 function auditControls() {
-  const { audit } = state.project;
+  const { audit, expected } = state.project;
+  if (!audit && !expected) return tooEarly();
   const words = [];
   if (audit) words.push(`${audit.done} of ${audit.rows.length} checked. Press the key of the class that you see, or N; the answer is shown afterwards.`);
   if (audit?.result) words.push(`Accuracy ${estimate(audit.result)} of all ${items(state.n)}.`);
   const running = audit && audit.done < audit.rows.length;
-  const draw = async () => (await drawAudit(AUDIT_SIZE)) && setTimeout(resort, 150);
-  return [el("span", {}, words.join(" ")), running ? null : button(`Draw ${AUDIT_SIZE} random items`, draw, "main")];
+  const draw = async () => (await drawAudit(AUDIT_SIZE)) && resort();
+  return [el("span", {}, words.join(" ")), running || !expected ? null : button(`Draw ${AUDIT_SIZE} random items`, draw)];
 }
 
 const back = () => [button("← All classes", () => show("classes"))];
@@ -76,19 +86,32 @@ const CONTROLS = {
   worklist: worklistControls,
   audit: auditControls,
   class: classControls,
-  none: () => [el("span", {}, "Groups that may be new classes come first."), button("Look again", resort)],
+  none: () => [note("Groups that may be new classes come first."), button("Look again", resort)],
   search: back,
   selected: back,
+  like: back,
+  new: () => [button("Look for new items", rescan)],
   map: () => [note(`Draw around points to select them${innerWidth > 720 ? ", or move a frame with the arrow keys. The wheel zooms" : "; two fingers zoom"}.`)],
 };
 
-function startHint() {
-  if (state.classes.size >= 2 || state.view.id !== "classes") return [];
-  const names = state.project.kind === "text" ? " Or type the names of the classes on the left: names alone label texts." : "";
-  const words = state.classes.size
-    ? "Now give an example of a second class. Then all items are labelled at once."
-    : `Click an item, press L, type the name of its class, and Enter. With two classes, all items are labelled at once.${names}`;
-  return [el("span", { class: "hint" }, words)];
+/** Read the source again; the page loads anew, and shows what is new. */
+async function rescan() {
+  try {
+    say("Looking for new items …");
+    const found = await post("api/rescan", {});
+    remember({ view: found.new ? "new" : recall().view, news: found });
+  } catch (error) {
+    say(error.message, { error: true });
+  }
+}
+
+/** What the last look for new items found, said once. */
+export function sayNews() {
+  const { news } = recall();
+  if (!news) return;
+  remember({ news: null });
+  const gone = news.gone ? ` ${items(news.gone)} gone; their labels are kept.` : "";
+  say(`${news.new ? `${items(news.new)} new.` : "Nothing new."}${gone}`);
 }
 
 function tab(id) {
@@ -98,10 +121,17 @@ function tab(id) {
   return el("button", { ...props, tabIndex: reached ? 0 : -1, onclick: () => show(id) }, titleOf(id));
 }
 
+/** "New" is there once something is. */
+function drawTabs() {
+  const tabs = TABS.filter((id) => id !== "new" || state.project?.n_new || state.view.id === "new");
+  refill($("tabs"), tabs.map(tab));
+  $("rescan").hidden = !state.project?.can_rescan;
+}
+
 function drawControls() {
   if (!state.project) return;
   const controls = CONTROLS[state.view.id]?.(state.view) || [];
-  refill($("controls"), [...startHint(), ...controls.filter(Boolean)]);
+  refill($("controls"), controls.filter(Boolean));
   const isMap = state.view.id === "map";
   $("empty").hidden = isMap || state.view.order.length > 0;
   $("empty").textContent = state.n ? EMPTY[state.view.id] ?? "There are no items yet." : "";
@@ -112,8 +142,8 @@ function walk(event) {
   const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
   if (!step) return;
   event.preventDefault();
-  const at = TABS.indexOf(event.target.id.replace("tab-", ""));
-  const id = TABS[(at + step + TABS.length) % TABS.length];
+  const ids = [...$("tabs").children].map((node) => node.id.replace("tab-", ""));
+  const id = ids[(ids.indexOf(event.target.id.replace("tab-", "")) + step + ids.length) % ids.length];
   show(id).then(() => $(`tab-${id}`).focus());
 }
 
@@ -134,6 +164,7 @@ export function init() {
   if (innerWidth < 500) $("size").value = 110; // three columns on a phone
   setSize(Number($("size").value));
   $("size").addEventListener("input", () => setSize(Number($("size").value)));
+  $("rescan").onclick = rescan;
   const query = () => $("search").value.trim();
   $("search").addEventListener("input", settled(() => query() && show("search", query()), 250));
   $("search").addEventListener("keydown", (event) => {
@@ -144,9 +175,10 @@ export function init() {
     }
   });
   on("view", () => {
-    refill($("tabs"), TABS.map(tab));
+    drawTabs();
     drawControls();
   });
+  on("project", drawTabs);
   on("project answers", settled(() => {
     if (!$("controls").querySelector("input:focus")) drawControls(); // else a number is being typed
   }, 30));

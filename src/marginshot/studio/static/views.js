@@ -2,15 +2,24 @@
 
 import { get } from "./api.js";
 import { settled } from "./dom.js";
+import * as events from "./events.js";
 import * as grid from "./grid.js";
-import { answered, doubtful, everything, grouped, joined, moved, noneOfThese, oneClass, placesOf } from "./order.js";
-import { on, say, state, tell } from "./store.js";
+import { recall, remember } from "./memory.js";
+import { answered, doubtful, everything, filtered, grouped, joined, moved, noneOfThese, oneClass, placesOf } from "./order.js";
+import { on, put, say, state, tell } from "./store.js";
 
 const list = (title, rows) => joined([{ title, rows: Int32Array.from(rows) }]);
 
-async function worklist(target = 0.95) {
-  const { rows, reached, expected } = await get(`api/worklist?target=${target}`);
-  return { ...list(`To be ${Math.round(100 * target)} % right, check these`, rows), target, reached, expected };
+export const BATCH = 12; // items to label next at once
+
+/** Share of all items that are to be right. */
+export const target = () => recall().target ?? 0.95;
+
+async function worklist(wanted = target()) {
+  remember({ target: wanted });
+  if (!state.project.expected) return { ...list("", []), target: wanted, reached: false, expected: [] };
+  const { rows, reached, expected } = await get(`api/worklist?target=${wanted}`);
+  return { ...list("The answers most likely wrong", rows), target: wanted, reached, expected };
 }
 
 function audit() {
@@ -23,33 +32,46 @@ async function none() {
   return { ...noneOfThese(groups), groups };
 }
 
+/** Items that hold the words of a query, then those that are like it in meaning where the encoder reads words. */
+async function search(query) {
+  const q = encodeURIComponent(query);
+  const isCode = /\d/.test(query) && !query.includes(" "); // an id means nothing
+  const [found, meant] = await Promise.all([get(`api/search?q=${q}`), state.project.reads_words && !isCode ? get(`api/meaning?q=${q}`) : []]);
+  const there = new Set(found);
+  return joined([
+    { title: `Found: ${query}`, rows: Int32Array.from(found) },
+    { title: `Like “${query}” in meaning`, rows: Int32Array.from(meant.filter((row) => !there.has(row))) },
+  ]);
+}
+
 /** `live` views can say at any time how they would be ordered now; the others are asked of the server. */
 const VIEWS = {
   classes: { title: "By class", build: everything, live: true },
   doubt: { title: "By doubt", build: doubtful, live: true },
-  next: { title: "Next", build: async () => list("Label these next", await get("api/next?n=40")) },
-  worklist: { title: "Worklist", build: worklist },
-  audit: { title: "Audit", build: audit },
+  next: { title: "Label next", build: async () => list("Label these next", await get(`api/next?n=${BATCH}`)) },
+  worklist: { title: "Check list", build: worklist },
+  audit: { title: "Random check", build: audit },
   changed: { title: "Changed", build: () => grouped(state.changed) },
   none: { title: "None of these", build: none },
   map: { title: "Map", build: () => joined([]) },
   class: { title: "One class", build: oneClass, live: true },
-  search: {
-    title: "Search",
-    build: async (query) => list(`Found: ${query}`, await get(`api/search?q=${encodeURIComponent(query)}`)),
-  },
+  search: { title: "Search", build: search },
+  like: { title: "Like this one", build: async (row) => list("Most alike first", await get(`api/like?rows=${row}`)) },
+  new: { title: "New", build: async () => list("New since last time", await get("api/new")) },
   selected: { title: "Selected", build: (rows) => grouped(rows) },
 };
 
-/** Views with a tab of their own; the others are entered from a class, the search box or the map. */
-export const TABS = ["classes", "doubt", "next", "worklist", "audit", "changed", "none", "map"];
+/** Ways to look, which have a tab of their own; the others are steps, or entered from a class, an item or the search box. */
+export const TABS = ["classes", "doubt", "none", "map", "changed", "new"];
+/** Views that a page opens with again; the others depend on what was selected or typed. */
+const LASTING = [...TABS, "next", "worklist", "audit"];
 export const titleOf = (id) => VIEWS[id].title;
 
 /** A key acts on the selection: what a new view does not show is no longer selected. The map shows everything. */
 function forgetHidden() {
   const seen = [...state.selection].filter((row) => state.view.place[row] >= 0);
   if (seen.length === state.selection.size) return;
-  state.selection = new Set(seen);
+  put({ selection: new Set(seen) });
   tell("selection");
 }
 
@@ -61,12 +83,13 @@ export async function show(id, param, turn = true) {
   const mine = ++asked;
   const waiting = setTimeout(() => say(`${titleOf(id)}: waiting for the answers …`), SLOW);
   try {
-    const built = await VIEWS[id].build(param);
+    const built = events.merged(filtered(await VIEWS[id].build(param), state.filter));
     if (mine !== asked) return; // another view was asked for meanwhile
     if (state.status.words.startsWith(`${titleOf(id)}: `)) say("");
-    state.view = { id, param, ...built, place: placesOf(built.order, state.n), answered: answered(), moved: 0 };
-    if (state.view.place[state.cursor] === undefined || state.view.place[state.cursor] < 0) state.anchor = -1;
+    put({ view: { id, param, ...built, place: placesOf(built.order, state.n), answered: answered(), moved: 0 } });
+    if (state.view.place[state.cursor] === undefined || state.view.place[state.cursor] < 0) put({ anchor: -1 });
     if (id !== "map") forgetHidden();
+    if (LASTING.includes(id)) remember({ view: id });
     tell("view");
     if (turn) tell("turn");
   } catch (error) {
@@ -83,18 +106,38 @@ export const resort = () => show(state.view.id, state.view.param, false);
 const countMoved = settled(() => {
   const { view } = state;
   if (!VIEWS[view.id].live) return;
-  const fresh = VIEWS[view.id].build(view.param);
+  const fresh = events.merged(filtered(VIEWS[view.id].build(view.param), state.filter));
   view.moved = moved(view, fresh, grid.perScreen());
   tell("status");
 }, 120);
 
+/** Show the events of the selection picture by picture, or as strips again. */
+export function splitEvents() {
+  const rows = state.selection.size ? [...state.selection] : [state.cursor].filter((row) => row >= 0);
+  if (events.toggleSplit(rows)) resort();
+  else say("There is no event to split here: each of these pictures is by itself.", { error: true });
+}
+
+on("project", async () => (await events.load()) && resort());
+
 /** Nobody has looked at an item or scrolled: nobody loses their place. */
 const untouched = () => state.cursor < 0 && !grid.isScrolled();
+
+let restored = false; // the view that the page had when it was last closed
 
 /** The first answers sort an untouched view, and once more when all items have answers. */
 on("answers project", () => {
   const { id, order, answered: before } = state.view;
-  if (!VIEWS[id].live || !state.n || asked !== ended) return;
+  if (!state.n || !state.project) return;
+  if (!restored) {
+    restored = true;
+    const last = recall().view;
+    if (last && last !== id && VIEWS[last]) {
+      show(last, undefined, false);
+      return;
+    }
+  }
+  if (!VIEWS[id].live || asked !== ended) return;
   if (!order.length || (untouched() && answered() > before)) resort();
   else countMoved();
 });

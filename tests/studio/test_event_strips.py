@@ -7,7 +7,7 @@ import pytest
 from serving import running
 
 from marginshot.labelling import Session
-from marginshot.labelling.encoders import PictureEncoder
+from marginshot.labelling.items.encoders import PictureEncoder
 from marginshot.studio import news
 
 
@@ -62,8 +62,8 @@ def test_a_new_state_is_announced_while_answers_are_computed(labelled, monkeypat
 
 
 def test_every_newest_version_is_announced_even_where_nothing_changes(labelled):
-    told = labelled.wait_for_answers(labelled.act("add_class", name="yew")["version"])
-    assert told["changed"] == 0
+    version = labelled.act("add_class", classes=["yew"])["version"]
+    assert labelled.wait_for_answers(version)["version"] == version
 
 
 def test_listeners_are_bounded_and_leave_their_place(client, monkeypatch):
@@ -132,7 +132,13 @@ def test_two_tabs_see_each_other_and_lose_nothing(labelled):
 def test_an_encoder_that_fails_is_told(photos, tmp_path, monkeypatch):
     monkeypatch.setattr(PictureEncoder, "load", lambda self: 1 / 0)
     with running(Session.open(photos, cache=tmp_path / "cache", background=True), tmp_path / "cache") as client:
-        assert any(kind == "error" and "division" in content["message"] for kind, content in client.events())
+        assert any(kind == "encoding" and "division" in content["error"] for kind, content in client.events())
+        assert "division" in client.get("/api/project").json["encoding"]["error"]
+        client.act("label", rows=[0], name="red")  # what is said is kept all the same
+
+
+def n_items(client) -> list[int]:
+    return [known["items"] for known in client.get("/api/project").json["classes"]]
 
 
 def test_items_are_answered_as_they_become_ready(photos, tmp_path, monkeypatch):
@@ -143,14 +149,13 @@ def test_items_are_answered_as_they_become_ready(photos, tmp_path, monkeypatch):
         client.act("label", rows=[1], name="blue")
         project = client.get("/api/project").json
         assert project["encoding"]["phase"]
-        assert [known["items"] for known in project["classes"]] == [1, 1]
+        assert n_items(client) == [1, 1]
         stream = client.events()
         next(stream)
         go_on.set()
         ended = answered = False
         for kind, content in stream:  # in either order
             ended = ended or (kind == "encoding" and not content["phase"])
-            answered = answered or (kind == "answers" and content["changed"] >= 22)
+            answered = answered or (kind == "answers" and n_items(client) == [12, 12])
             if ended and answered:
                 break
-        assert [known["items"] for known in client.get("/api/project").json["classes"]] == [12, 12]
