@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 
@@ -67,3 +69,24 @@ def test_our_own_faults_are_not_hidden(monkeypatch):
     monkeypatch.setattr("marginshot.cli.evaluate.parse_tasks", broken)
     with pytest.raises(KeyError, match="a bug"):
         main(["evaluate", "digits"])
+
+
+def test_what_the_console_cannot_show_is_escaped():
+    """Issue 29: consoles of Windows lack characters of our tables."""
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "marginshot", "paper"]
+    done = subprocess.run(command, capture_output=True, env=environment, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"\\xb1" in done.stdout  # ±
+
+
+def test_the_help_has_two_groups_of_commands(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    printed = capsys.readouterr().out
+    panels = re.split(r"─ (?=Options|Label|Compare)", printed)
+    names = [re.findall(r"^│ ([a-z]+) ", panel, flags=re.MULTILINE) for panel in panels[2:]]
+    assert names == [
+        ["studio", "label", "apply", "cache"],
+        ["evaluate", "methods", "regimes", "tune", "paper", "figure", "train", "extract", "reproduce"],
+    ]

@@ -165,8 +165,7 @@ def test_pickle_needs_permission(cli, fails):
 def test_own_results_are_replaced_others_are_not(cli, fails):
     outputs = ("--json", "result.json", "--report", "report.html")
     assert cli("evaluate", "digits", *QUICK, *outputs).code == 0
-    assert cli("evaluate", "digits", *QUICK, *outputs, "--seed", 1).code == 0
-    assert Evaluation.load("result.json").arguments["seed"] == 1
+    assert cli("evaluate", "digits", *QUICK, *outputs).code == 0
     Path("report.html").write_text("my diary")
     message = fails("evaluate", "digits", *QUICK, *outputs)
     assert "report.html exists and was not written by this command. Use --force to replace it." in message
@@ -183,7 +182,7 @@ def test_own_results_are_replaced_others_are_not(cli, fails):
         (["digits", "--query", 170, "--shot", 5], "of digits has 174 examples but 5 shots + 170 queries need 175."),
         (["digits", "--shot", "many"], "'many' is not a number of shots. Give a number (5)"),
         (["digits", "--shot", "1,2"], "one number per class: 5 for n_way=5; got (1, 2)"),
-        (["digits", "--shot", 0], "n_shot must be at least 1; got 0"),
+        (["digits", "--shot", 0], "digits has no embedded class names, which tasks without shots need"),
         (["digits", "--tasks", 1], "at least 2 tasks; got 1"),
         (["digits", "--tasks", "ten"], "Invalid value for '--tasks'"),
         (["digits", "--dirichlet", -1], "dirichlet must be a positive number; got -1.0"),
@@ -273,7 +272,78 @@ def test_interrupted_and_resumed(cli, fails, monkeypatch):
     again = cli(*command, "result.json", "--resume")
     assert again.code == 0
     assert "result.json is already complete." in again.err
-    assert "is the finished result of another run" in fails(*command, "result.json", "--resume", "--seed", 1)
+    other = fails(*command, "result.json", "--resume", "--seed", 1)
+    assert "result.json cannot be continued by this command. The stored result has seed 0, not 1" in other
+
+
+def test_a_result_of_other_arguments_is_not_replaced_unasked(cli, fails):
+    """Issue 36: a run of 100 tasks silently replaced one of 20,000."""
+    command = ("evaluate", "digits", "--methods", "protonet,simpleshot", "--json", "result.json", "--shot", 1)
+    predictions = ("--predictions", "p.parquet")
+    assert cli(*command, "--tasks", 60, *predictions).code == 0
+    before = Path("result.json").read_bytes(), Path("p.parquet").read_bytes()
+    message = fails(*command, "--tasks", 20)
+    assert "result.json is the result of a run with other arguments (60 tasks of protonet, simpleshot)." in message
+    assert "Add tasks or methods to it with --resume, give another --json, or replace it with --force." in message
+    message = fails(*command[:-2], "--shot", 1, "--tasks", 20, "--json", "other.json", *predictions)
+    assert "p.parquet holds predictions of a run with other arguments" in message
+    assert (Path("result.json").read_bytes(), Path("p.parquet").read_bytes()) == before
+    assert cli(*command, "--tasks", 20, "--force").code == 0
+    assert Evaluation.load("result.json").arguments["tasks"] == 20
+
+
+def test_a_finished_result_gains_tasks_methods_and_shots(cli, fails):
+    command = ("evaluate", "digits", "--query", 5, "--dirichlet", 2, "--json")
+    small = ("--tasks", 40, "--methods", "protonet,fs-mmc", "--shot", 1)
+    large = ("--tasks", 70, "--methods", "simpleshot,protonet,fs-mmc", "--shot", 1, "--shot", 2)
+    assert cli(*command, "whole.json", *large).code == 0
+    assert cli(*command, "result.json", *small).code == 0
+    first = Evaluation.load("result.json")
+    for lost, message in (
+        (("--tasks", 30, *small[2:]), "The stored result has 40 tasks; ask for at least as many."),
+        ((*small[:2], "--methods", "protonet", "--shot", 1), "The stored result has the method 'fs-mmc' too"),
+        ((*small[:4], "--shot", 2), "The stored result also has digits, 5 ways, 1 shots: ask for them too."),
+    ):
+        assert message in fails(*command, "result.json", *lost, "--resume")
+    assert cli(*command, "result.json", *large, "--resume").code == 0
+    whole, grown = Evaluation.load("whole.json"), Evaluation.load("result.json")
+    assert [(r.method, r.shot) for r in grown.results] == [(r.method, r.shot) for r in whole.results]
+    for one, other in zip(whole.results, grown.results, strict=True):
+        assert_array_equal(one.per_task, other.per_task)
+        assert_array_equal(one.reliability, other.reliability)
+        assert (one.difference, one.calibration, one.redrawn_tasks) == (
+            other.difference,
+            other.calibration,
+            other.redrawn_tasks,
+        )
+    assert_array_equal(grown.results[1].per_task[:40], first.results[0].per_task)
+
+
+def test_the_reference_can_be_chosen(cli, fails):
+    command = ("evaluate", "digits", *QUICK, "--methods", "protonet,simpleshot,ridge", "--json", "result.json")
+    assert cli(*command, "--reference", "ridge").code == 0
+    gaps = {r.method: r.difference for r in Evaluation.load("result.json").results}
+    assert gaps["ridge"] is None
+    assert gaps["protonet"].to == gaps["simpleshot"].to == "ridge"
+    again = cli(*command, "--reference", "simpleshot", "--resume")
+    assert "already complete" in again.err
+    assert Evaluation.load("result.json").results[0].difference.to == "simpleshot"
+    assert "The reference 'svm' is not one of the methods: protonet, simpleshot, ridge." in fails(
+        *command, "--reference", "svm", "--resume"
+    )
+
+
+def test_intervals_over_classes_are_printed_on_demand(cli, fails):
+    command = ("evaluate", "digits", "--tasks", 400, "--methods", "protonet,simpleshot", "--json", "result.json")
+    outcome = cli(*command, "--shot", 1, "--intervals", "classes", "--report", "report.html")
+    assert "Intervals are for other classes of this kind" in Path("report.html").read_text()
+    assert "± 95 % interval over classes;" in outcome.out
+    result = Evaluation.load("result.json").results[0]
+    assert result.ci95_classes > 1.5 * result.ci95
+    assert f"{100 * result.accuracy:.2f} ± {100 * result.ci95_classes:.2f}" in outcome.out
+    assert "± 95 % interval over tasks;" in cli(*command, "--shot", 1).out
+    message = fails("evaluate", "digits", *QUICK, "--way", 10, "--intervals", "classes")
+    assert "There is no interval over classes for digits, 10 ways: it needs more classes than ways" in message
 
 
 def test_interrupted_without_a_file(cli, monkeypatch):
@@ -420,3 +490,72 @@ def test_results_damaged_in_the_middle_are_named(cli, fails):
     content[middle - 50 : middle + 50] = bytes(100)
     Path("r.tasks.npz").write_bytes(content)
     assert "r.tasks.npz is damaged, or not the accuracies of single tasks" in fails(*command, "--resume")
+
+
+def save_with_names(name, **more):
+    """Digits with the means of the classes for embedded names."""
+    digits = load_features("digits")
+    means = [digits.X[digits.y == c].mean(axis=0) for c in range(10)]
+    np.savez(name, X=digits.X, y=digits.y, names=np.array(means), **more)
+    return digits
+
+
+def test_class_names_are_the_support_of_tasks_without_shots(cli):
+    digits = save_with_names("named.npz")
+    outcome = cli(
+        *("evaluate", "named.npz", "--shot", 0, "--tasks", 6, "--methods", "zlap,protonet,fs-mmc"),
+        *("--json", "r.json", "--predictions", "p.parquet"),
+    )
+    assert outcome.code == 0
+    assert "5-way 0-shot" in outcome.out
+    assert all(result.accuracy > 0.85 for result in Evaluation.load("r.json").results)
+    tasks = pd.read_parquet("p.tasks.parquet")
+    for names, rows in zip(tasks["classes"], tasks["support_rows"], strict=True):
+        assert_array_equal(rows, len(digits.y) + names.astype(int))
+    refused = cli("evaluate", "digits", "--shot", 0, *QUICK)
+    assert refused.code == 2
+    assert "digits has no embedded class names" in refused.err
+
+
+def test_a_prior_is_given_to_methods_that_take_one(cli):
+    truth = np.eye(10)[load_features("digits").y]
+    save_with_names("named.npz", prior=truth)
+    asked = ("evaluate", "named.npz", "--shot", 1, "--tasks", 6, "--methods", "zero-shot,protonet")
+    plain, table, names = (
+        cli(*asked, "--json", f"{prior}.json", *(("--prior", prior) if prior else ()))
+        for prior in ("", "table", "names")
+    )
+    assert (plain.code, table.code, names.code) == (0, 0, 0)
+    assert "Prior alone [P]" in table.out
+    assert "[P] given the prior" in " ".join(table.out.split())
+    assert "prior of [P]: names, sharpness 100" in " ".join(names.out.split())
+    assert "[P]" not in plain.out
+    scores = {prior: Evaluation.load(f"{prior}.json").results for prior in ("", "table", "names")}
+    alone, other = ({prior: results[i].accuracy for prior, results in scores.items()} for i in (0, 1))
+    assert alone["table"] == 1.0 > alone["names"] > alone[""]
+    assert len(set(other.values())) == 1
+    assert [(one.method, one.given_prior) for one in scores["table"]] == [("zero-shot", True), ("protonet", False)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--prior", "names"), "digits has no array names of shape (classes, features), which --prior names needs"),
+        (("--prior", "table"), "digits has no array prior of shape (rows, classes), which --prior table needs"),
+        (("--sharpness", "0"), "a positive number; got 0."),
+    ],
+)
+def test_a_prior_that_is_not_there_is_named(cli, options, message):
+    outcome = cli("evaluate", "digits", *QUICK, *options)
+    assert outcome.code == 2
+    assert message in " ".join(outcome.err.split())
+
+
+def test_a_result_with_a_prior_is_not_continued_without(cli):
+    save_with_names("named.npz")
+    asked = ("evaluate", "named.npz", "--shot", 1, "--tasks", 4, "--methods", "zero-shot", "--json", "r.json")
+    assert cli(*asked, "--prior", "names").code == 0
+    assert cli(*asked, "--prior", "names", "--resume").code == 0
+    outcome = cli(*asked, "--resume")
+    assert outcome.code == 2
+    assert "The stored result has prior names, sharpness 100, not None" in outcome.err

@@ -83,6 +83,27 @@ def test_every_printed_number_is_a_number_in_csv(cli, result):
     assert sum(row["ours"] != "" for row in rows) == sum(row["difference"] != "" for row in rows) > 0
 
 
+def test_features_are_measured_beside_the_printed_numbers(cli, fails):
+    load_features("digits").save("mini-resnet18-test.npz")
+    measured = ("--measure", "mini-resnet18-test.npz", "--tasks", 4, "--format", "json")
+    rows = json.loads(cli("paper", "--table", 1, *measured).out)
+    ours = {(row["method"], row["shot"]): row["ours"] for row in rows if row["ours"] is not None}
+    methods = ["MatchingNet", "ProtoNet", "SimpleShot", "LaplacianShot", "FS-TMMC"]
+    assert list(ours) == [(method, shot) for method in methods for shot in (1, 5)]
+    names = "matchingnet,protonet,simpleshot,laplacianshot,fs-tmmc"
+    cli("evaluate", "mini-resnet18-test.npz", "--tasks", 4, "--methods", names, "--json", "result.json")
+    again = json.loads(cli("paper", "result.json", "--table", 1, "--format", "json").out)
+    assert again == rows
+    # Without --table: those that have a number of this dataset and network, FS-MMC of Table 3 among them.
+    every = json.loads(cli("paper", *measured).out)
+    assert {row["table"] for row in every} == {1, 3}
+    assert {row["method"] for row in every if row["ours"]} == {*methods, "FS-MMC"}
+    told = ("--dataset", "CUB", "--network", "WRN")
+    assert "Table 1 of the paper has no numbers for CUB with WRN" in fails("paper", "--table", 1, *measured, *told)
+    assert "at least 2 tasks; got 0" in fails("paper", *measured[:3], 0)
+    assert "give --measure FILE" in fails("paper", "--tasks", 10)
+
+
 def test_dataset_and_network_can_be_told(cli, result):
     told = ("--dataset", "miniimagenet->cub", "--network", "resnet-18")
     assert "ours" in cli("paper", "result.json", "--table", 2, *told).out.splitlines()[3]

@@ -44,8 +44,8 @@ def write_method(body):
     ]
     if body.startswith("import"):
         text.insert(-1, body)
-    if body == "def probabilities":
-        text[4:8] = ["        return query"]
+    if body == "def predict_scores":
+        text[3:6] = []
     Path("mine.py").write_text("\n".join(text))
 
 
@@ -57,7 +57,7 @@ def test_a_run_is_not_continued_with_a_changed_method(cli, fails):
     assert "r.json is already complete" in cli(*command, "--resume").err
     METHODS.pop("mine")
     write_method("scores = -query[:, :, :5]")
-    assert "r.json is the finished result of another run" in fails(*command, "--resume")
+    assert "The stored result has 'mine' with other settings" in fails(*command, "--resume")
 
 
 @pytest.mark.parametrize(
@@ -69,13 +69,44 @@ def test_a_run_is_not_continued_with_a_changed_method(cli, fails):
         ("scores = query[:, :, 0]", "got (10, 75)"),
         ("query -= 1.0; scores = query", "Method 'mine': output array is read-only"),
         ("labels[:] = labels[:, ::-1]; scores = query", "Method 'mine': assignment destination is read-only"),
-        ("def probabilities", "stopped with TypeError: Mine is not a method yet: it lacks probabilities"),
+        ("def predict_scores", "stopped with TypeError: Mine is not a method yet: it lacks predict_scores"),
     ],
 )
 def test_what_is_wrong_with_it_is_told(fails, body, message):
     write_method(body)
     told = fails("evaluate", "digits", "--tasks", 10, "--methods", "mine", "--plugin", "mine.py")
     assert message in " ".join(told.split())
+
+
+TENSORS = """
+import torch
+from marginshot.methods.base import register
+
+@register
+class Tensors:
+    name, title, reference, transductive = "tensors", "Tensors", "", False
+
+    def predict_scores(self, support, labels, query):
+        weights = torch.ones(64, 5, requires_grad=True)
+        return torch.tensor(query) @ weights
+"""
+
+
+def test_tensors_are_taken_and_probabilities_are_optional(cli):
+    """Issue 36: a tensor ended in a traceback of joblib."""
+    pytest.importorskip("torch")
+    Path("tensors.py").write_text(TENSORS)
+    run = cli("evaluate", "digits", "--tasks", 10, "--shot", 1, "--methods", "tensors", "--plugin", "tensors.py")
+    assert run.code == 0, run.err
+    assert "Tensors" in run.out
+
+
+def test_probabilities_of_another_shape_are_named(fails):
+    write_method("scores = query[:, :, :5]")
+    text = Path("mine.py").read_text().replace("return None", "return scores[:, :, 0]")
+    Path("mine.py").write_text(text)
+    told = fails("evaluate", "digits", "--tasks", 10, "--methods", "mine", "--plugin", "mine.py")
+    assert "must give probabilities of shape (tasks, queries, classes), (10, 75, 5) here; got (10, 75)" in told
 
 
 def test_an_edit_is_run_and_no_byte_code_is_left(cli, monkeypatch):

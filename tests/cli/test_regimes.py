@@ -69,20 +69,42 @@ def test_the_whole_way(cli, features):
 @pytest.mark.parametrize("interval", [1, 8])
 def test_summary_agrees_with_the_csv(cli, features, of, interval):
     outcome = cli("regimes", features, *QUICK, "--of", of, "--interval", interval, "--max-tasks", 60)
-    cells: dict[tuple[str, ...], dict[str, tuple[float, float]]] = {}
+    cells: dict[tuple[str, ...], dict[str, dict[str, str]]] = {}
     for row in read_csv():
-        key = (row["features"], row["regime"], row["way"], row["shot"])
-        cells.setdefault(key, {})[row["method"]] = (float(row["accuracy"]), float(row["ci95"]))
-    held = sum(
-        scores[of][0] + scores[of][1] >= max(mean for method, (mean, _) in scores.items() if method != of)
-        for scores in cells.values()
-    )
-    assert f"{of}: first or within its interval in {held} of {len(cells)} cells;" in outcome.out
-    counted = [tuple(map(int, found)) for found in re.findall(r"(\d+) of (\d+)  ", outcome.out)]
-    assert (sum(part for part, _ in counted), sum(whole for _, whole in counted)) == (held, len(cells))
-    gap = min(scores[of][0] - scores["fs-mmc"][0] for scores in cells.values())
+        cells.setdefault((row["features"], row["regime"], row["way"], row["shot"]), {})[row["method"]] = row
+    ahead = behind = 0
+    for rows in cells.values():
+        best = max((row for name, row in rows.items() if name != of), key=lambda row: float(row["accuracy"]))
+        assert best["difference_to"] == of
+        gap, ci95 = float(best["difference"]), float(best["difference_ci95"])
+        assert abs(gap - (float(best["accuracy"]) - float(rows[of]["accuracy"]))) < 1e-12
+        ahead, behind = ahead + (gap < -ci95), behind + (gap > ci95)
+    level = len(cells) - ahead - behind
+    told = f"ahead in {ahead}, level in {level}, behind in {behind} of {len(cells)} cells;"
+    assert f"{of} against the best other method of each cell, by paired 95 % intervals: {told}" in outcome.out
+    counted = [tuple(map(int, found)) for found in re.findall(r"(\d+) / (\d+) / (\d+)", outcome.out)]
+    assert tuple(map(sum, zip(*counted, strict=True))) == (ahead, level, behind)
+    gap = min(float(rows[of]["accuracy"]) - float(rows["fs-mmc"]["accuracy"]) for rows in cells.values())
     told = f"more than {-100 * gap:.2f} points below" if gap < 0 else "never below fs-mmc"
     assert told in outcome.out
+
+
+def test_several_methods_are_compared_with_the_best_that_is_none_of_them(cli, features):
+    outcome = cli("regimes", features, *QUICK, "--of", "simpleshot,protonet")
+    assert outcome.code == 0
+    told = " ".join(outcome.out.split())
+    assert "Cells with simpleshot ahead / level / behind" in told
+    assert "Cells with protonet ahead / level / behind" in told
+    named = re.findall(r">(protonet|fs-mmc)<", Path("regimes/regimes.svg").read_text())
+    assert named == ["fs-mmc"] * N_CELLS
+
+
+def test_a_table_of_an_earlier_version_has_no_tasks_to_pair(cli, fails, features):
+    assert cli("regimes", features, *QUICK, "--way", 2).code == 0
+    path = Path("regimes/regimes.json")
+    path.write_text(path.read_text().replace("marginshot-output/regimes-2", "marginshot-output/regimes-1"))
+    message = fails("regimes", features, *QUICK, "--way", 2, "--resume")
+    assert "is of an earlier version, which did not keep the tasks that paired intervals need" in message
 
 
 def test_workers_do_not_change_the_table(cli, features):
@@ -127,7 +149,7 @@ def test_resume_draws_again_for_another_method_and_adds_cells(cli, features):
     assert cli("regimes", features, *QUICK, "--way", 2).code == 0
     drawn = Path("regimes/regimes.svg").read_text()
     other = cli("regimes", features, *QUICK, "--of", "fs-mmc", "--resume")
-    assert "fs-mmc: first or within" in other.out
+    assert "fs-mmc against the best other method of each cell" in other.out
     assert " tasks; " not in other.err
     assert Path("regimes/regimes.svg").read_text() != drawn
     more = cli("regimes", features, *QUICK, "--way", 6, "--regime", "present-5", "--resume")
@@ -256,7 +278,7 @@ def test_config_makes_variants(cli, features):
         (["digits", "--regime", "dirichlet-0"], "'dirichlet-0' is not a regime"),
         (["digits", "--regime", "present-0"], "'present-0' is not a regime"),
         (["digits", "--way", 1], "n_way must be at least 2; got 1"),
-        (["digits", "--shot", 0], "n_shot must be at least 1; got 0"),
+        (["digits", "--shot", 0], "digits has no embedded class names, which tasks without shots need"),
         (["digits", "--shot", "1-5"], "Invalid value for '--shot'"),
         (["digits", "--query", 0], "n_query_per_class must be at least 1; got 0"),
         (["digits", "--interval", 0], "The interval must lie between 0 and 100 points; got 0"),
@@ -265,8 +287,8 @@ def test_config_makes_variants(cli, features):
         (["digits", "--seed", -1], "seed must be at least 0; got -1"),
         (["digits", "-j", 0], "workers are at least 1, or -1 for all cores; got 0"),
         (["digits", "--methods", "fs-tmcc,fs-mmc"], "did you mean 'fs-tmmc'?"),
-        (["digits", "--methods", "fs-mmc,ridge"], "fs-tmmc-auto must be one of at least two --methods; got fs-mmc"),
-        (["digits", "--methods", "fs-tmmc-auto"], "must be one of at least two --methods; got fs-tmmc-auto"),
+        (["digits", "--methods", "fs-mmc,ridge"], "fs-tmmc-auto must be one of the --methods; got fs-mmc"),
+        (["digits", "--methods", "fs-tmmc-auto"], "no other method is left to compare with; got fs-tmmc-auto"),
         (["digits", "digits"], "Two sets of features are called 'digits'"),
         (["digits", "--out", "no/such/folder"], "there is no folder no/such"),
         (["digits", "--resume", "--force"], "give one of them"),

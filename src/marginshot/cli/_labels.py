@@ -15,13 +15,13 @@ from marginshot.cli._errors import INTERRUPTED
 from marginshot.cli._output import clean, emit, emit_grid, phases, say
 
 if TYPE_CHECKING:
-    from marginshot.labelling.corrections import Said
-    from marginshot.labelling.labelling import Labelling
-    from marginshot.labelling.outputs import Outputs
-    from marginshot.labelling.records import Record
-    from marginshot.labelling.requests import Action, Request
-    from marginshot.labelling.store import Store
-    from marginshot.labelling.transfers import Placed
+    from marginshot.labelling.items.store import Store
+    from marginshot.labelling.outputs.labelling import Labelling
+    from marginshot.labelling.outputs.outputs import Outputs
+    from marginshot.labelling.outputs.placed import Placed
+    from marginshot.labelling.outputs.records import Record
+    from marginshot.labelling.outputs.requests import Action, Request
+    from marginshot.labelling.runs.corrections import Said
 
 
 #: Pictures that a dry run lists unless asked for all.
@@ -34,6 +34,7 @@ class Show:
 
     as_json: bool = False
     verbose: bool = False
+    quiet: bool = False
 
 
 @contextmanager
@@ -48,7 +49,7 @@ def interruptible() -> Iterator[None]:
 
 def open_cache(folder: Path | None, megabytes: int, *, use: bool) -> Store | None:
     """The cache the options ask for."""
-    from marginshot.labelling.store import open_store
+    from marginshot.labelling.items.store import open_store
 
     return open_store(folder or True if use else False, megabytes * 1_000_000)
 
@@ -66,23 +67,27 @@ def chosen_action(*, copy: bool, move: bool, link: bool) -> Action | None:
 
 def remembered(context: typer.Context, names: Iterable[str], said: Said) -> dict[str, Any]:
     """Options to keep for the next run into the same place; prints those recalled from the last run, and notes."""
-    from marginshot.labelling.classes import is_table_of_classes
+    from marginshot.labelling.answers.classes import is_table_of_classes
 
     usual = {parameter.name: parameter.default for parameter in context.command.params}
     values = {name: context.params[name] for name in names}
-    recalled = [name for name in names if _is_recalled(context, name) and values[name] not in (usual[name], None, [])]
+    recalled = [name for name in names if is_recalled(context, name) and values[name] not in (usual[name], None, [])]
     if recalled:
         say(f"As in the last run: {' '.join(_spelled(name, values[name]) for name in recalled)}")
     for note in said.notes:
         say(note)
     plain = {name: list(map(str, value)) if isinstance(value, list) else value for name, value in values.items()}
     absolute: dict[str, Any] = {"examples": [str(path.absolute()) for path in said.examples]}
+    for name in ("boxes", "deployments"):
+        if values.get(name) is not None:
+            absolute[name] = str(Path(values[name]).absolute())
     if is_table_of_classes(values.get("classes") or ""):
         absolute["classes"] = str(Path(values["classes"]).absolute())
     return plain | absolute
 
 
-def _is_recalled(context: typer.Context, name: str) -> bool:
+def is_recalled(context: typer.Context, name: str) -> bool:
+    """Whether the value of an option is that of the last run into the same place."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "DEFAULT_MAP"
 
@@ -91,7 +96,7 @@ def _spelled(name: str, value: Any) -> str:
     """An option as it is given on the command line."""
     if isinstance(value, bool):
         return f"--{name}" if value else f"--no-{name}"
-    return " ".join(f"--{name} {one}" for one in (value if isinstance(value, list) else [value]))
+    return " ".join(f"--{name.replace('_', '-')} {one}" for one in (value if isinstance(value, list) else [value]))
 
 
 def resume(outputs: Outputs, request: Request) -> bool:
@@ -144,7 +149,13 @@ def preview(labelling: Labelling, outputs: Outputs, show: Show) -> None:
         emit(f"{outputs.transfer} {_in_a_line(item.source)} -> {_in_a_line(item.target)}")
     if len(shown) < len(plan):
         say(f"… and {len(plan) - len(shown):,} more; --verbose lists all.")
+    outdated = outputs.outdated(labelling)
+    for path in outdated if show.verbose else ():
+        emit(f"remove {_in_a_line(path)}")
     fate = f" {_counted(len(plan), 'picture', 'pictures')} would go into class folders." if outputs.transfer else ""
+    if outdated:
+        copies = _counted(len(outdated), "earlier copy", "earlier copies")
+        fate += f" {copies} would be removed from other class folders."
     say(f"Dry run:{fate} Nothing was written.")
 
 
@@ -153,11 +164,8 @@ def _in_a_line(path: Path) -> str:
 
 
 def _report_pictures(placed: Placed) -> None:
-    if placed.stale:
-        say(
-            f"{_counted(len(placed.stale), 'picture is', 'pictures are')} in the folder of another class as well, "
-            f"from earlier answers; the first is {placed.stale[0]}. Remove what you do not want."
-        )
+    for sentence in placed.about_others:
+        say(sentence)
     past = {"copy": "Copied", "move": "Moved", "link": "Linked"}[placed.action]
     say(f"{past} {_counted(placed.n_done, 'picture', 'pictures')} into class folders.")
     placed.check_complete()
@@ -183,6 +191,7 @@ def _report(labelling: Labelling, outputs: Outputs, show: Show, record: Record |
     _emit_classes(labelling, show)
     _say_what_to_check(labelling)
     _say_what_is_foreign(labelling)
+    _say_what_is_unlike(labelling)
     if n_changed is not None:
         say(f"{_counted(n_changed, 'label', 'labels')} changed since the last run.")
     _report_files(labelling, outputs)
@@ -196,13 +205,15 @@ def _numbers(labelling: Labelling) -> dict[str, Any]:
         "to_check": labelling.counts_to_check(),
         "expected_accuracy": None if expected is None else asdict(expected),
         "none_of_the_classes": labelling.n_foreign,
+        "unlike_examples": labelling.n_unlike,
         "left_out": labelling.problems,
         "not_read": dict(labelling.collection.not_read),
+        "notes": list(labelling.collection.notes),
     }
 
 
 def _say_what_to_check(labelling: Labelling) -> None:
-    from marginshot.labelling.labelling import CHECK, TARGET
+    from marginshot.labelling.outputs.result import CHECK, TARGET
 
     expected, n_to_check = labelling.expected_accuracy(), int(labelling.to_check.sum())
     if expected is None:
@@ -214,7 +225,7 @@ def _say_what_to_check(labelling: Labelling) -> None:
 
 
 def _say_what_is_foreign(labelling: Labelling) -> None:
-    from marginshot.labelling.labelling import CHECK
+    from marginshot.labelling.outputs.result import CHECK
 
     n_foreign, n_to_check = labelling.n_foreign, labelling.n_foreign_to_check
     alike = f"{_counted(n_foreign, 'looks', 'look')} like none of the classes"
@@ -226,9 +237,20 @@ def _say_what_is_foreign(labelling: Labelling) -> None:
         say(f"{alike} and {'is' if n_foreign == 1 else 'are'} marked so in the column review.")
 
 
-def _report_left_out(labelling: Labelling) -> None:
-    from marginshot.data.pictures import describe_unread
+def _say_what_is_unlike(labelling: Labelling) -> None:
+    if labelling.n_unlike:
+        unlike = _counted(labelling.n_unlike, "item looks", "items look")
+        say(
+            f"{unlike} unlike all your examples, as by another camera or light (infrared?): nothing tells how many of "
+            "their labels are right. Give some examples of them."
+        )
 
+
+def _report_left_out(labelling: Labelling) -> None:
+    from marginshot.labelling.items.kinds import describe_unread
+
+    for note in labelling.collection.notes:
+        say(note)
     if labelling.collection.not_read:
         say(f"Not read: {describe_unread(labelling.collection.not_read)}.")
     for item, reason in list(labelling.problems.items())[:10]:
@@ -238,7 +260,9 @@ def _report_left_out(labelling: Labelling) -> None:
 
 
 def _emit_classes(labelling: Labelling, show: Show) -> None:
-    from marginshot.labelling.summary import Line, summarize
+    if show.quiet:
+        return
+    from marginshot.labelling.outputs.summary import Line, summarize
     from marginshot.reporting.grid import Cell, Grid
 
     def cells(line: Line) -> tuple[Cell, ...]:
@@ -253,8 +277,8 @@ def _emit_classes(labelling: Labelling, show: Show) -> None:
 
 
 def _report_files(labelling: Labelling, outputs: Outputs) -> None:
-    from marginshot.labelling.exports import how_to_open
-    from marginshot.labelling.formats import Tool
+    from marginshot.labelling.outputs.exports import how_to_open
+    from marginshot.labelling.outputs.formats import Tool
 
     say(f"Labels: {outputs.table}")
     if n_kept := outputs.n_kept:

@@ -7,12 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import typer
 
+from marginshot._lib.extras import need
 from marginshot._lib.files import check_replaceable, check_writable, sweep
 from marginshot._lib.names import shown
 
@@ -28,9 +30,24 @@ LINE_SECONDS = 5.0
 LOG_SECONDS = 30.0
 
 
+# Whether messages are left out: of one command, in the thread and the context that runs it.
+_quiet: ContextVar[bool] = ContextVar("quiet", default=False)
+
+
 def say(message: str) -> None:
-    """Print a message for the user, on stderr."""
-    typer.echo(shown(message), err=True)
+    """Print a message for the user, on stderr, unless the command is to be quiet."""
+    if not _quiet.get():
+        typer.echo(shown(message), err=True)
+
+
+@contextmanager
+def quietly(quiet: bool) -> Iterator[None]:
+    """Print no messages and no progress in the body, where ``quiet`` asks for that; errors leave it."""
+    before = _quiet.set(quiet)
+    try:
+        yield
+    finally:
+        _quiet.reset(before)
 
 
 def emit(text: str) -> None:
@@ -67,11 +84,21 @@ def _fold(header: str) -> str:
     return f"{first}\n{rest}" if rest and len(header) > 10 else header
 
 
+# What writes a file, by its suffix, where not every installation has it.
+_WRITES = {".parquet": "pyarrow", ".pq": "pyarrow", **dict.fromkeys((".gif", ".pdf", ".png", ".svg"), "matplotlib")}
+
+
+def check_writer(path: Path) -> None:
+    """Raise where the package that writes such a file is missing."""
+    if package := _WRITES.get(path.suffix.lower()):
+        need(package)
+
+
 def check_outputs(paths: Sequence[Path | None], *, force: bool, inputs: Iterable[str | Path] = ()) -> None:
     """Raise unless every path can be written, is another one, and is free or an earlier output of ours.
 
     A command replaces its own earlier result; a file that it did not write is replaced only with ``force``, and one of
-    its ``inputs`` never.
+    its ``inputs`` never. A package that writes one of them and is missing is reported, too.
     """
     taken = {Path(path).resolve(): "an input" for path in inputs}
     for path in paths:
@@ -84,6 +111,7 @@ def check_outputs(paths: Sequence[Path | None], *, force: bool, inputs: Iterable
         if path.exists() and not force and not _is_ours(path):
             raise FileExistsError(f"{path} exists and was not written by this command. Use --force to replace it.")
         check_writable(path)
+        check_writer(path)
     clean({path.parent for path in paths if path is not None})
 
 
@@ -148,6 +176,9 @@ def phases(unit: str) -> Iterator[Callable[[str, int, int], None]]:
 
     A terminal gets a bar, a log a line every few seconds.
     """
+    if _quiet.get():
+        yield lambda phase, done, total: None
+        return
     if sys.stderr.isatty():
         with _bar(unit) as move:
             yield move

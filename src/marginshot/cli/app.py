@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import signal
@@ -24,6 +25,7 @@ from marginshot.cli import (
     extract,
     figure,
     label,
+    label_studio,
     methods,
     paper,
     regimes,
@@ -54,20 +56,25 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+# Titles in --help, in this order.
+_LABEL = "Label pictures, texts and embeddings"
+_RESEARCH = "Compare, train and reproduce"
+
 # One line per command. Its module imports nothing heavy at the top, so that --help stays quick.
-app.command("evaluate")(evaluate.command)
-app.command("regimes")(regimes.command)
-app.command("tune")(tune.command)
-app.command("methods")(methods.command)
-app.command("train")(train.command)
-app.command("extract")(extract.command)
-app.command("reproduce")(reproduce.command)
-app.command("studio")(studio.command)
-app.command("label")(label.command)
-app.command("apply")(apply.command)
-app.command("cache")(cache.command)
-app.command("paper")(paper.command)
-app.command("figure")(figure.command)
+app.command("studio", rich_help_panel=_LABEL)(studio.command)
+app.command("label-studio", rich_help_panel=_LABEL)(label_studio.command)
+app.command("label", rich_help_panel=_LABEL)(label.command)
+app.command("apply", rich_help_panel=_LABEL)(apply.command)
+app.command("cache", rich_help_panel=_LABEL)(cache.command)
+app.command("evaluate", rich_help_panel=_RESEARCH)(evaluate.command)
+app.command("methods", rich_help_panel=_RESEARCH)(methods.command)
+app.command("regimes", rich_help_panel=_RESEARCH)(regimes.command)
+app.command("tune", rich_help_panel=_RESEARCH)(tune.command)
+app.command("paper", rich_help_panel=_RESEARCH)(paper.command)
+app.command("figure", rich_help_panel=_RESEARCH)(figure.command)
+app.command("train", rich_help_panel=_RESEARCH)(train.command)
+app.command("extract", rich_help_panel=_RESEARCH)(extract.command)
+app.command("reproduce", rich_help_panel=_RESEARCH)(reproduce.command)
 
 
 def _show_version(asked: bool) -> None:
@@ -90,8 +97,16 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the program and leave with its exit code."""
     given = sys.argv[1:] if arguments is None else arguments
     _end_as_by_ctrl_c()
+    _print_anything()
     with _short_messages():
         sys.exit(_run(given))
+
+
+def _print_anything() -> None:
+    """Let results with characters that the console's encoding lacks, as on Windows, be printed with these escaped."""
+    stream = sys.stdout
+    if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+        stream.reconfigure(errors="backslashreplace")
 
 
 def _end_as_by_ctrl_c() -> None:

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from marginshot.cli import _labels, label
-from marginshot.cli._output import phases
-
-if TYPE_CHECKING:
-    from marginshot.labelling.collection import Collection
-    from marginshot.labelling.sources import Source
+from marginshot.cli._output import check_writer, phases
 
 
 @_labels.interruptible()
 def command(
     model: Annotated[Path, typer.Argument(help="File written by `marginshot label --save`.")],
-    source: Annotated[Path, typer.Argument(help="Folder of pictures, table (.csv, .tsv, .parquet) or .npz.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for pictures, table otherwise.")],
+    source: Annotated[Path, typer.Argument(help="Folder of pictures or sounds, table (.csv, .tsv, .parquet) or .npz.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for a folder, table otherwise.")],
     text: Annotated[str | None, typer.Option("--text", help="Column of texts.")] = None,
     column: Annotated[
         str | None, typer.Option("--label", help="Name of the column of labels to write (default: label).")
+    ] = None,
+    encoder: Annotated[
+        str | None, typer.Option("--encoder", help="Encoder of the model, where it does not come with marginshot.")
     ] = None,
     reject: Annotated[bool, typer.Option("--reject", help="Give no label to items far from every class.")] = False,
     copy: label.Copy = False,
@@ -43,12 +42,14 @@ def command(
 
     Example: marginshot apply model new-photos/ --out labelled/
     """
-    from marginshot.labelling.model import load_model
-    from marginshot.labelling.outputs import Outputs
-    from marginshot.labelling.sources import open_unlabelled
+    from marginshot.labelling.items.sources import collect_rows, open_unlabelled
+    from marginshot.labelling.outputs.model import load_model
+    from marginshot.labelling.outputs.outputs import Outputs
 
+    check_writer(out)
     action = _labels.chosen_action(copy=copy, move=move, link=link)
     loaded = load_model(model)
+    chosen = loaded.make_encoder(encoder, device)
     opened = open_unlabelled(source, column)
     request = loaded.request(opened, reject=reject)
     outputs = Outputs(
@@ -63,22 +64,13 @@ def command(
     store = _labels.open_cache(cache, cache_size, use=use_cache)
     if not dry_run:
         outputs.check(request, store, force=force)
-    collection = _collect(opened, text, out)
+    collection = loaded.collect(source, [out]) if opened.table is None else collect_rows(opened.rows(), text, None)
+    outputs.check_items(collection)
     outputs.check_classes(map(str, loaded.classifier.classes_))
-    encoder = loaded.make_encoder(device)
     with phases("items") as on_progress:
-        labelling = loaded.label_collection(collection, encoder, store, request, reject=reject, on_progress=on_progress)
+        labelling = loaded.label_collection(collection, chosen, store, request, reject=reject, on_progress=on_progress)
     show = _labels.Show(as_json=form is label.SummaryFormat.JSON, verbose=verbose)
     if dry_run:
         _labels.preview(labelling, outputs, show)
     else:
         _labels.finish(labelling, outputs, store, show)
-
-
-def _collect(source: Source, text: str | None, out: Path) -> Collection:
-    from marginshot.labelling.folders import collect_unlabelled
-    from marginshot.labelling.sources import collect_rows
-
-    if source.table is None:
-        return collect_unlabelled(source.path, [out])
-    return collect_rows(source.table, text, None)

@@ -18,7 +18,7 @@ def command(
 
     Example: marginshot cache --clear
     """
-    from marginshot.labelling.store import Store, clear_folder, default_folder
+    from marginshot.labelling.items.store import Store, clear_folder, default_folder
 
     chosen = folder or default_folder()
     if clear:

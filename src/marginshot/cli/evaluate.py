@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from marginshot._lib.extras import need
 from marginshot.cli import _errors
 from marginshot.cli._options import Jobs, Plugins, load_plugins, parse_methods, parse_tasks
 from marginshot.cli._output import check_outputs, emit, emit_grid, progress_bar, say
@@ -19,11 +20,25 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from marginshot.data.features import FeatureBank
-    from marginshot.evaluation.checkpoint import Checkpoint
+    from marginshot.evaluation.checkpoint import BlockProgress, Checkpoint
     from marginshot.evaluation.results import Evaluation
     from marginshot.evaluation.run import Run
 
 DEFAULT_METHODS = "fs-tmmc,fs-mmc,simpleshot,laplacianshot"
+
+
+class Intervals(StrEnum):
+    """What the 95 % intervals are over."""
+
+    TASKS = "tasks"
+    CLASSES = "classes"
+
+
+class Prior(StrEnum):
+    """Where beliefs about the class of each query come from."""
+
+    NAMES = "names"
+    TABLE = "table"
 
 
 class Format(StrEnum):
@@ -39,18 +54,21 @@ class Format(StrEnum):
 def command(
     features: Annotated[
         list[str],
-        typer.Argument(help="'digits', .npz (X, y), .parquet (embedding, label), a folder of one .npy per class."),
+        typer.Argument(help="'digits', .npz or .pt (X, y), .parquet (embedding, label), a folder of one .npy a class."),
     ],
     way: Annotated[list[int], typer.Option("--way", help="Classes per task; repeat for several.")] = [5],  # noqa: B006
     shot: Annotated[
         list[str],
-        typer.Option("--shot", help="Support examples per class: 5, or 1,5,5,3,2, or 1-5; repeat for several."),
+        typer.Option("--shot", help="Support examples per class: 5, or 1,5,5,3,2, or 1-5, or 0 for names."),
     ] = ["1", "5"],  # noqa: B006
     query: Annotated[int, typer.Option("--query", help="Queries per class.")] = 15,
     tasks: Annotated[int, typer.Option("--tasks", help="Number of tasks.")] = 10_000,
     methods: Annotated[
         str, typer.Option("--methods", help="Comma-separated, or 'all'; see `marginshot methods`.")
     ] = DEFAULT_METHODS,
+    reference: Annotated[
+        str | None, typer.Option("--reference", help="Method that Δ is taken to (default: fs-tmmc, else the first).")
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Task i depends on the seed and i alone.")] = 0,
     dirichlet: Annotated[
         float | None, typer.Option("--dirichlet", help="Unbalanced queries: class shares from this Dirichlet.")
@@ -61,6 +79,13 @@ def command(
     base: Annotated[
         str | None, typer.Option("--base", help="Features of base classes: whiten by their scatter within classes.")
     ] = None,
+    prior: Annotated[
+        Prior | None,
+        typer.Option("--prior", help="Beliefs for methods that take them: of embedded class names, or a table."),
+    ] = None,
+    sharpness: Annotated[
+        float, typer.Option("--sharpness", help="Factor on the cosines to names in --prior names; 100 is CLIP's.")
+    ] = 100.0,
     config: Annotated[
         Path | None, typer.Option("--config", help="TOML with settings of methods, e.g. from `marginshot tune`.")
     ] = None,
@@ -71,10 +96,16 @@ def command(
     ] = None,
     report: Annotated[Path | None, typer.Option("--report", help="Write a self-contained HTML page here.")] = None,
     predictions: Annotated[
-        Path | None, typer.Option("--predictions", help="Write the scores of every query to this .parquet file.")
+        Path | None,
+        typer.Option("--predictions", help="Write scores and probabilities of every query to this .parquet file."),
     ] = None,
+    intervals: Annotated[
+        Intervals, typer.Option("--intervals", help="± over new tasks, or over new tasks of new classes.")
+    ] = Intervals.TASKS,
     form: Annotated[Format, typer.Option("--format", help="How the table is printed.")] = Format.TABLE,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run of this --json.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the run of this --json, or add tasks or methods to its result.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Start over; replace files others made.")] = False,
     allow_pickle: Annotated[
         bool, typer.Option("--allow-pickle", help="Read pickles. They can run any code: only files you trust.")
@@ -82,8 +113,9 @@ def command(
 ) -> None:
     """Run the few-shot protocol and print accuracies with 95 % intervals.
 
-    Ctrl-C prints what is finished and, with --json, keeps it for --resume. Files an earlier run wrote are replaced;
-    other files only with --force.
+    Ctrl-C prints what is finished and, with --json, keeps it for --resume. A finished result gains tasks, methods,
+    ways, shots or features with --resume. A result of other arguments is replaced with --force only, as are files that
+    marginshot did not write.
 
     Example: marginshot evaluate digits --shot 1 --shot 5 --methods fs-tmmc,fs-mmc,simpleshot --tasks 2000
     --json result.json --report report.html
@@ -94,18 +126,23 @@ def command(
     from marginshot.evaluation.run import Run
 
     run = Run(
-        banks=load_banks(features, base, allow_pickle=allow_pickle),
+        banks=give_prior(load_banks(features, base, allow_pickle=allow_pickle), prior, sharpness),
         methods=parse_methods(methods, config),
         settings=settings,
         n_tasks=tasks,
         seed=seed,
         command=shlex.join(["marginshot", *sys.argv[1:]]),
+        reference=reference,
+        prior=f"names, sharpness {sharpness:g}" if prior is Prior.NAMES else prior,
     )
-    evaluation = (finished_before(run, json_path) if resume else None) or run_tasks(run, json_path, jobs, predictions)
+    finished = None if force else look_back(run, json_path, predictions, resume=resume)
+    evaluation = run_tasks(run, json_path, jobs, predictions, finished)
+    shown = evaluation.over_classes() if intervals is Intervals.CLASSES else evaluation
     if predictions is not None:
         say(f"Predictions written to {predictions}")
-    write(evaluation, json_path, report)
-    show(evaluation, form)
+    write(evaluation, json_path)
+    write_page(shown, report)
+    show(shown, form, intervals)
 
 
 def load_banks(features: list[str], base: str | None, *, allow_pickle: bool) -> list[FeatureBank]:
@@ -118,6 +155,28 @@ def load_banks(features: list[str], base: str | None, *, allow_pickle: bool) -> 
     from marginshot.evaluation.whitening import whiten
 
     return whiten(banks, load_features(base, allow_pickle=allow_pickle))
+
+
+def give_prior(banks: list[FeatureBank], prior: Prior | None, sharpness: float) -> list[FeatureBank]:
+    """The features with the prior asked for; a table in a file is used on demand only."""
+    from dataclasses import replace
+
+    from marginshot.data.feature_arrays import prior_of_names
+
+    if not 0 < sharpness < float("inf"):
+        raise typer.BadParameter(f"a positive number; got {sharpness:g}.", param_hint="--sharpness")
+    if prior is None:
+        return [replace(bank, prior=None) for bank in banks]
+    for bank in banks:
+        if (bank.names if prior is Prior.NAMES else bank.prior) is None:
+            needed = "names of shape (classes, features)" if prior is Prior.NAMES else "prior of shape (rows, classes)"
+            raise ValueError(f"{bank.source} has no array {needed}, which --prior {prior} needs.")
+    if prior is Prior.TABLE:
+        return banks
+    return [
+        bank if bank.names is None else replace(bank, prior=prior_of_names(bank.X, bank.names, sharpness))
+        for bank in banks
+    ]
 
 
 def check_files(
@@ -141,7 +200,13 @@ def check_files(
         raise typer.BadParameter("--force starts over, --resume continues: give one of them.", param_hint="--resume")
     if predictions is not None:
         _check_predictions(predictions, resume=resume)
+    if report is not None:
+        need("matplotlib")
     beside = [] if json_path is None else [tasks_path(json_path), checkpoint_path(json_path)]
+    if predictions is not None:
+        from marginshot.evaluation.predictions import predicted_tasks_path
+
+        beside.append(predicted_tasks_path(predictions))
     check_outputs([json_path, *beside, report, predictions], force=force, inputs=inputs)
     if json_path is None:
         return
@@ -166,29 +231,65 @@ def _check_predictions(path: Path, *, resume: bool) -> None:
         )
 
 
-def finished_before(run: Run, json_path: Path | None) -> Evaluation | None:
-    """The result of an earlier, complete run with equal settings, if ``--resume`` found one."""
+def look_back(
+    run: Run, json_path: Path | None, predictions: Path | None, *, resume: bool
+) -> list[BlockProgress] | None:
+    """What a finished result at ``json_path`` holds of the run; raises where the run would replace another one's files.
+
+    A run with the same arguments may replace its own.
+    """
     from marginshot.evaluation.checkpoint import checkpoint_path
+    from marginshot.evaluation.extension import continue_result
+    from marginshot.evaluation.predictions import is_of_run
     from marginshot.evaluation.results import Evaluation
 
+    if predictions is not None and predictions.exists() and not is_of_run(predictions, run):
+        raise FileExistsError(
+            f"{predictions} holds predictions of a run with other arguments. Give another name, or replace it with "
+            "--force."
+        )
     if json_path is None or not json_path.exists() or checkpoint_path(json_path).exists():
         return None
     stored = Evaluation.load(json_path)
-    if stored.identity() != run.identity():
-        raise ValueError(f"{json_path} is the finished result of another run: nothing to continue. Leave out --resume.")
-    say(f"{json_path} is already complete.")
-    return stored
+    if not resume:
+        if stored.identity() == run.identity():
+            return None
+        raise FileExistsError(
+            f"{json_path} is the result of a run with other arguments ({stored.arguments['tasks']:,} tasks of "
+            f"{', '.join(stored.arguments['methods'])}). Add tasks or methods to it with --resume, give another "
+            "--json, or replace it with --force."
+        )
+    try:
+        finished = continue_result(stored, run)
+    except ValueError as error:
+        raise ValueError(f"{json_path} cannot be continued by this command. {error}") from error
+    if all(block.done.all() for block in finished):
+        say(f"{json_path} is already complete.")
+    return finished
 
 
-def run_tasks(run: Run, json_path: Path | None, jobs: int, predictions: Path | None = None) -> Evaluation:
-    """Run the tasks; on Ctrl-C print what is finished and exit."""
+def run_tasks(
+    run: Run,
+    json_path: Path | None,
+    jobs: int,
+    predictions: Path | None = None,
+    finished: Sequence[BlockProgress] | None = None,
+) -> Evaluation:
+    """Run the tasks that are not ``finished``; on Ctrl-C print what is done and exit."""
     from marginshot.evaluation.checkpoint import Checkpoint, checkpoint_path
     from marginshot.evaluation.protocol import EvaluationInterrupted, evaluate
 
     checkpoint = None if json_path is None else Checkpoint(checkpoint_path(json_path))
     try:
         with progress_bar("tasks") as on_progress:
-            return evaluate(run, n_jobs=jobs, checkpoint=checkpoint, on_progress=on_progress, predictions=predictions)
+            return evaluate(
+                run,
+                n_jobs=jobs,
+                checkpoint=checkpoint,
+                on_progress=on_progress,
+                predictions=predictions,
+                finished=finished,
+            )
     except EvaluationInterrupted as interruption:
         _show_partial(interruption.partial, checkpoint)
         raise typer.Exit(_errors.INTERRUPTED) from None
@@ -205,14 +306,18 @@ def _show_partial(partial: Evaluation, checkpoint: Checkpoint | None) -> None:
         say("Interrupted before any task was finished.")
 
 
-def write(evaluation: Evaluation, json_path: Path | None, report: Path | None) -> None:
-    """Write the result and the report, then remove the progress file."""
+def write(evaluation: Evaluation, json_path: Path | None) -> None:
+    """Write the result, then remove the progress file."""
     from marginshot.evaluation.checkpoint import Checkpoint, checkpoint_path
 
     if json_path is not None:
         evaluation.save(json_path)
         Checkpoint(checkpoint_path(json_path)).discard()
         say(f"Result written to {json_path}")
+
+
+def write_page(evaluation: Evaluation, report: Path | None) -> None:
+    """Write the report."""
     if report is not None:
         from marginshot.reporting.report import write_report
 
@@ -220,7 +325,7 @@ def write(evaluation: Evaluation, json_path: Path | None, report: Path | None) -
         say(f"Report written to {report}")
 
 
-def show(evaluation: Evaluation, form: Format) -> None:
+def show(evaluation: Evaluation, form: Format, intervals: Intervals = Intervals.TASKS) -> None:
     """Print the table in the chosen format."""
     from marginshot.reporting import tables
 
@@ -230,8 +335,9 @@ def show(evaluation: Evaluation, form: Format) -> None:
             tables.full_table(evaluation),
             [
                 *caption,
-                "± 95 % interval; ● first, ○ not significantly below it; Δ paired on the same tasks; [T] transductive",
-                "Holm p: of Δ, adjusted for all comparisons; worst tenth of the tasks; ECE: expected calibration error",
+                f"± 95 % interval over {intervals}; ● first, ○ not significantly below it; Δ paired by task; "
+                "[T] transductive" + "; [P] given the prior" * any(one.given_prior for one in evaluation.results),
+                "Holm p: of Δ, for the methods of one block; worst tenth of the tasks; ECE: expected calibration error",
             ],
         )
         return

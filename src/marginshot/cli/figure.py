@@ -78,12 +78,12 @@ def follow_line(task: PlaneTask) -> list[Line]:
     import numpy as np
 
     from marginshot import TransductiveMaxMarginClassifier
-    from marginshot.classifier.settings import PRINTED_LAMBDA2
+    from marginshot.classifier.settings import LAMBDA2
     from marginshot.reporting.plane import Line
 
     X = np.concatenate([task.support, task.query])
     y = np.concatenate([task.support_labels, np.full(len(task.query), -1)])
-    sequence = PRINTED_LAMBDA2
+    sequence = LAMBDA2
     lines = []
     for stage in range(len(sequence)):
         # In the plane as it is, not centred and scaled to unit length: otherwise all points would lie on a circle.

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from marginshot.cli import _labels
-from marginshot.cli._output import phases
-from marginshot.labelling.formats import Tool
-
-if TYPE_CHECKING:
-    from marginshot.labelling.classes import Classes
-    from marginshot.labelling.collection import Collection
-    from marginshot.labelling.corrections import Said
-    from marginshot.labelling.outputs import Outputs
-    from marginshot.labelling.sources import Source
+from marginshot.cli._output import check_writer, phases, quietly, say
+from marginshot.labelling.outputs.formats import Tool
 
 
 class SummaryFormat(StrEnum):
@@ -27,21 +21,22 @@ class SummaryFormat(StrEnum):
     JSON = "json"
 
 
-#: Options that the next run into the same place recalls.
-REMEMBERED = (
-    "examples",
-    "text",
-    "label",
-    "classes",
-    "names",
-    "encoder",
-    "reject",
-    "lose",
-    "suggest",
-    "export",
-    "gallery",
-)
-
+Boxes = Annotated[
+    Path | None, typer.Option("--boxes", help="A detector's file (MegaDetector, COCO): label what is in its boxes.")
+]
+BoxConfidence = Annotated[
+    float, typer.Option("--box-confidence", help="Least confidence of a box; a picture without one is empty.")
+]
+Deployments = Annotated[
+    Path | None, typer.Option("--deployments", help="Table of where cameras stood, for --export camtrap-dp.")
+]
+EventGap = Annotated[
+    float | None,
+    typer.Option(
+        "--event-gap",
+        help="Label pictures together that one camera took within this many seconds (with --boxes: 60; else 0, off).",
+    ),
+]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, mps.")]
 Copy = Annotated[bool, typer.Option("--copy", help="Copy pictures into class folders in the output.")]
 Move = Annotated[bool, typer.Option("--move", help="Move pictures into class folders in the output.")]
@@ -54,6 +49,7 @@ UseCache = Annotated[bool, typer.Option("--use-cache/--no-cache", help="Keep emb
 CacheSize = Annotated[int, typer.Option("--cache-size", help="Megabytes of embeddings kept.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace outputs that others made or changed.")]
 Form = Annotated[SummaryFormat, typer.Option("--format", help="How the summary is printed.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors, and --json.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Print every class, and every line of --dry-run.")]
 
 
@@ -62,7 +58,7 @@ def _recall(context: typer.Context, parameter: typer.CallbackParam, value: Path)
     known = context.meta.setdefault("marginshot.label", {}) | {parameter.name: value}
     context.meta["marginshot.label"] = known
     if len(known) == 2:
-        from marginshot.labelling.corrections import remembered_options
+        from marginshot.labelling.runs.corrections import remembered_options
 
         context.default_map = remembered_options(known["out"], known["source"])
     return value
@@ -72,9 +68,10 @@ def _recall(context: typer.Context, parameter: typer.CallbackParam, value: Path)
 def command(
     context: typer.Context,
     source: Annotated[
-        Path, typer.Argument(help="Folder of pictures, table (.csv, .tsv, .parquet) or .npz.", callback=_recall)
+        Path,
+        typer.Argument(help="Folder of pictures or sounds, table or .npz.", callback=_recall),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for pictures, table otherwise.", callback=_recall)],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for a folder, table otherwise.", callback=_recall)],
     examples: Annotated[
         list[Path] | None,
         typer.Option(
@@ -82,6 +79,10 @@ def command(
             help="Folder of class folders, or CSV with path,label; repeatable (default: those in SOURCE).",
         ),
     ] = None,
+    boxes: Boxes = None,
+    box_confidence: BoxConfidence = 0.2,
+    event_gap: EventGap = None,
+    deployments: Deployments = None,
     text: Annotated[str | None, typer.Option("--text", help="Column of texts.")] = None,
     label: Annotated[str | None, typer.Option("--label", help="Half-empty column of labels.")] = None,
     classes: Annotated[
@@ -95,7 +96,10 @@ def command(
     ] = True,
     encoder: Annotated[
         str | None,
-        typer.Option("--encoder", help="A timm or sentence-transformers model (default: efficientnet-lite0, minilm)."),
+        typer.Option(
+            "--encoder",
+            help="efficientnet-lite0, pixels; minilm, multilingual; log-mel; FILE.onnx; another model by name.",
+        ),
     ] = None,
     reject: Annotated[
         bool, typer.Option("--reject/--no-reject", help="Give no label to items far from every class.")
@@ -116,12 +120,19 @@ def command(
     use_cache: UseCache = True,
     cache_size: CacheSize = 2_000,
     force: Force = False,
+    session: Annotated[
+        bool, typer.Option("--session/--no-session", help="Share what was said with the studio on SOURCE.")
+    ] = True,
     form: Form = SummaryFormat.TABLE,
+    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Label a folder of pictures, a table of texts, or embeddings from a few examples.
+    """Label a folder of pictures or sounds, a table of texts, or embeddings from a few examples.
 
     Example: marginshot label photos/ --examples examples/ --out labelled/
+
+    Example: marginshot label season/ --boxes detections.json --examples examples/ --out labelled/
 
     Example: marginshot label tickets.csv --text body --label topic --out tickets-labelled.csv
 
@@ -131,62 +142,63 @@ def command(
 
     Again with the same --out: labels corrected there are examples, and options need not be repeated.
     """
-    from marginshot.labelling.api import label_collection, label_request
-    from marginshot.labelling.classes import read_classes
-    from marginshot.labelling.classify import LabelSettings
-    from marginshot.labelling.collection import means_none
-    from marginshot.labelling.corrections import gather
-    from marginshot.labelling.encoders import make_encoder
-    from marginshot.labelling.outputs import Outputs
-    from marginshot.labelling.sources import open_source
+    from marginshot.labelling.answers.classes import read_classes
+    from marginshot.labelling.answers.classify import LabelSettings
+    from marginshot.labelling.items.encoders import check_own
+    from marginshot.labelling.items.sources import open_source, with_boxes
+    from marginshot.labelling.outputs.outputs import Outputs
+    from marginshot.labelling.outputs.records import REMEMBERED, record_path
+    from marginshot.labelling.outputs.surveys import with_deployments
+    from marginshot.labelling.runs.memory import Memory
+    from marginshot.labelling.runs.run import Run
 
+    check_writer(out)
     action = _labels.chosen_action(copy=copy, move=move, link=link)
     settings = LabelSettings(reject=reject, lose=lose, suggest=suggest, names=names)
     opened, named = open_source(source, label), read_classes(classes or "")
+    opened = opened if boxes is None else with_boxes(opened, boxes, box_confidence)
+    opened = with_deployments(opened, deployments)
+    exports = [name.value for name in export or ()]
+    if boxes is not None and Tool.BOXES.value not in exports:
+        exports.append(Tool.BOXES.value)
     outputs = Outputs(
         path=out,
         pictures=opened.table is None,
         transfer=action,
         gallery=gallery,
         suggestions=suggest > 0,
-        exports=tuple(name.value for name in export or ()),
+        exports=tuple(exports),
         model=save,
     )
     store = _labels.open_cache(cache, cache_size, use=use_cache)
-    said = gather(outputs, opened, examples or (), store, named)
-    options = _labels.remembered(context, REMEMBERED, said)
-    request = label_request(opened, said.examples, encoder, settings, said.labels, said.of, options)
-    if not dry_run and _labels.resume(outputs, request):
-        return
-    said.check_not_moved(source, out)
-    if not dry_run:
-        outputs.check(request, store, force=force, taken=said.taken)
-    collection = _collect(opened, text, said, outputs, named)
-    outputs.check_classes(sorted({label for label in (*collection.labels, *named) if label and not means_none(label)}))
-    chosen = make_encoder(collection.kind, encoder, device)
-    with phases("items") as on_progress:
-        labelling = label_collection(collection, chosen, store, settings, request, on_progress, named)
-    show = _labels.Show(as_json=form is SummaryFormat.JSON, verbose=verbose)
-    if dry_run:
-        _labels.preview(labelling, outputs, show)
-    else:
+    if _labels.is_recalled(context, "encoder"):
+        check_own(encoder or "", record_path(outputs.table))
+    memory = Memory(opened, text, out) if session else None
+    run = Run(
+        opened,
+        settings,
+        store,
+        outputs=outputs,
+        text=text,
+        classes=named,
+        encoder=encoder,
+        device=device,
+        event_gap=event_gap,
+        memory=memory,
+        rehearsal=dry_run,
+    )
+    show = _labels.Show(as_json=json or form is SummaryFormat.JSON, verbose=verbose, quiet=quiet)
+    with quietly(quiet), closing(run):
+        said = run.hear(examples or ())
+        request = run.ask(_labels.remembered(context, REMEMBERED, said))
+        if not dry_run and _labels.resume(outputs, request):
+            return
+        run.check(force=force)
+        with phases("items") as on_progress:
+            labelling = run.solve(on_progress)
+        if dry_run:
+            _labels.preview(labelling, outputs, show)
+            return
+        for note in run.tell(labelling):
+            say(note)
         _labels.finish(labelling, outputs, store, show, said.record)
-
-
-def _collect(source: Source, text: str | None, said: Said, outputs: Outputs, named: Classes) -> Collection:
-    """The items, with labels from the examples or the table, and corrections made in our output tables."""
-    from marginshot.labelling.folders import collect_pictures
-    from marginshot.labelling.sources import collect_rows
-
-    if source.table is None:
-        if text is not None:
-            raise typer.BadParameter(f"{source.path} is a folder of pictures and has no columns.", param_hint="--text")
-        labelled = said.pictures(source.path, outputs.table)
-        return collect_pictures(source.path, said.examples, [outputs.path], labelled, named)
-    if said.examples:
-        raise typer.BadParameter(
-            f"examples of a table are the rows with a label in column {source.label!r}; fill in some of these.",
-            param_hint="--examples",
-        )
-    column = source.column_of_labels(needed=not named)
-    return said.fill(collect_rows(source.table, text, column, named), source)

@@ -38,7 +38,12 @@ def command(
     methods: Annotated[
         str, typer.Option("--methods", help="Comma-separated, or 'all'; see `marginshot methods`.")
     ] = "all",
-    of: Annotated[str, typer.Option("--of", help="The method compared with the best of the others.")] = "fs-tmmc-auto",
+    of: Annotated[
+        str,
+        typer.Option(
+            "--of", help="Methods to compare with the best of the others, comma-separated; mapped: the first."
+        ),
+    ] = "fs-tmmc-auto",
     interval: Annotated[
         float, typer.Option("--interval", help="Tasks are added until every 95 % interval is at most ± this, points.")
     ] = 1.0,
@@ -64,12 +69,13 @@ def command(
         bool, typer.Option("--allow-pickle", help="Read pickles. They can run any code: only files you trust.")
     ] = False,
 ) -> None:
-    """Compare methods over regimes, ways, shots and features: who is best where, with 95 % intervals.
+    """Compare methods over regimes, ways, shots and features: who is best where, by paired 95 % intervals.
 
-    All methods of a cell see the same tasks. Cells for which the features do not suffice are left out and reported. The
-    table is written after every cell, so Ctrl-C or a power cut costs one cell. --resume continues a table, adds ways,
-    shots, regimes or features to it, and draws it again for another --of. --resume --again NAME measures a method that
-    changed or is new on the same tasks, and keeps the scores of the others.
+    All methods of a cell see the same tasks, and --of is compared with the best of the others on them. Cells for which
+    the features do not suffice are left out and reported. The table is written after every cell, so Ctrl-C or a power
+    cut costs one cell. --resume continues a table, adds ways, shots, regimes or features to it, and draws it again for
+    another --of. --resume --again NAME measures a method that changed or is new on the same tasks, and keeps the scores
+    of the others.
 
     Example: marginshot regimes features.npz digits --way 5 --way 20 -j 2 --out regimes/
     """
@@ -80,10 +86,7 @@ def command(
 
     load_plugins(plugin)
     chosen = parse_methods(methods, config)
-    if of not in chosen or len(chosen) < 2:
-        raise typer.BadParameter(
-            f"{of} must be one of at least two --methods; got {', '.join(chosen)}.", param_hint="--of"
-        )
+    compared = parse_of(of, list(chosen))
     changed = parse_again(again, list(chosen), resume=resume)
     plan = RegimePlan(
         regimes=[Regime.parse(text) for text in dict.fromkeys(regime)],
@@ -101,14 +104,31 @@ def command(
     target = table_path(out)
     table = plan.continue_table(RegimeTable.load(target), given, changed) if resume and target.exists() else None
     out.mkdir(exist_ok=True)
-    table = run_cells(plan, table or plan.start_table(given), target, of, jobs, changed)
-    write_pictures(table, out, of)
-    show(table, of)
+    table = run_cells(plan, table or plan.start_table(given), target, compared[0], jobs, changed)
+    write_pictures(table, out, compared)
+    show(table, compared)
     if not table.complete:
         when = "" if table.results else " before any cell was finished"
         say(f"Interrupted{when}. What is finished is in {out}: repeat the command with --resume to continue.")
         raise typer.Exit(_errors.INTERRUPTED)
     say(f"Table and heat map written to {out}")
+
+
+def parse_of(of: str, methods: list[str]) -> list[str]:
+    """Names of the methods to compare with the best of the others; at least one other is left."""
+    names = list(dict.fromkeys(name.strip() for name in of.split(",") if name.strip()))
+    missing = [name for name in names if name not in methods]
+    if missing or not names:
+        raise typer.BadParameter(
+            f"{missing[0] if missing else repr(of)} must be one of the --methods; got {', '.join(methods)}.",
+            param_hint="--of",
+        )
+    if len(names) == len(methods):
+        raise typer.BadParameter(
+            f"no other method is left to compare with; got {', '.join(methods)}. Add one to --methods.",
+            param_hint="--of",
+        )
+    return names
 
 
 def parse_again(again: str | None, methods: list[str], *, resume: bool) -> list[str]:
@@ -191,28 +211,29 @@ def describe(result: CellResult, of: str) -> str:
     return f"{result.cell}: {result.tasks} tasks; {scores or 'all methods too slow'}"
 
 
-def write_pictures(table: RegimeTable, out: Path, of: str) -> None:
-    """Write the table as CSV, and the heat map."""
+def write_pictures(table: RegimeTable, out: Path, compared: list[str]) -> None:
+    """Write the table as CSV, and the heat map of the first method compared."""
     from marginshot.reporting.regimes import find_standings, save_heat_map
 
     target = table_path(out)
-    table.save_csv(target.with_suffix(".csv"))
-    standings = find_standings(table, of)
+    table.save_csv(target.with_suffix(".csv"), compared[0])
+    standings = find_standings(table, compared[0], without=compared)
     for picture in (target.with_suffix(".png"), target.with_suffix(".svg")):
         if standings:
-            save_heat_map(picture, standings, of)
+            save_heat_map(picture, standings, compared[0])
         else:
             # Remove a picture of an earlier table, which would not match this one.
             picture.unlink(missing_ok=True)
 
 
-def show(table: RegimeTable, of: str) -> None:
-    """Print the number of cells in which the method is first or within its interval."""
+def show(table: RegimeTable, compared: list[str]) -> None:
+    """Print the number of cells in which each method compared is ahead, level and behind."""
     from marginshot.reporting.regimes import counts_table, describe_gaps, find_standings, summarise
 
-    standings = find_standings(table, of)
     for line in describe_gaps(table):
         say(line)
-    if standings:
-        emit_grid(counts_table(standings, of))
-    emit(summarise(standings, of))
+    for name in compared:
+        standings = find_standings(table, name, without=compared)
+        if standings:
+            emit_grid(counts_table(standings, name))
+        emit(summarise(standings, name))

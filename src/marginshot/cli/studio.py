@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,27 +10,31 @@ import typer
 
 from marginshot.cli import _labels, label
 from marginshot.cli._output import emit, phases, say
-from marginshot.labelling.formats import SessionExport
+from marginshot.labelling.outputs.formats import SessionExport
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from socket import socket
 
     from marginshot.labelling import Session
-    from marginshot.labelling.store import Store
+    from marginshot.labelling.items.store import Store
     from marginshot.studio.api import Studio
     from marginshot.studio.exports import Wish
 
 
 def command(
-    source: Annotated[Path, typer.Argument(help="Folder of pictures, table (.csv, .tsv, .parquet) or .npz.")],
+    source: Annotated[Path, typer.Argument(help="Folder of pictures or sounds, table (.csv, .tsv, .parquet) or .npz.")],
     text: Annotated[str | None, typer.Option("--text", help="Column of texts.")] = None,
     column: Annotated[str | None, typer.Option("--label", help="Column of labels known so far.")] = None,
     examples: Annotated[
         list[Path] | None,
         typer.Option("--examples", help="Folder of class folders, or CSV with path,label; repeatable."),
     ] = None,
+    boxes: label.Boxes = None,
+    box_confidence: label.BoxConfidence = 0.2,
+    event_gap: label.EventGap = None,
     classes: Annotated[str, typer.Option("--classes", help="Names of classes, with commas between.")] = "",
-    encoder: Annotated[str | None, typer.Option("--encoder", help="A timm or sentence-transformers model.")] = None,
+    encoder: Annotated[str | None, typer.Option("--encoder", help="As in `marginshot label --help`.")] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
     port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="Port (default: 8737 or later).")] = None,
     host: Annotated[str, typer.Option("--host", help="Address to listen on; not this machine's only.")] = "127.0.0.1",
@@ -43,19 +48,21 @@ def command(
     device: label.Device = "auto",
     cache: label.CacheFolder = None,
 ) -> None:
-    """Label a folder of pictures, a table of texts, or embeddings in the browser.
+    """Label a folder of pictures or sounds, a table of texts, or embeddings in the browser.
 
     Everything is labelled again at every click. Your labels are kept: the same command continues the session.
 
     Example: marginshot studio photos/
+
+    Example: marginshot studio season/ --boxes detections.json
 
     Example: marginshot studio tickets.csv --text body --classes billing,bug,delivery
 
     Example: marginshot studio photos/ --export folders --out labelled/ --copy
     """
     from marginshot.labelling import Session
-    from marginshot.labelling.classes import read_classes
-    from marginshot.labelling.store import Store, default_folder
+    from marginshot.labelling.answers.classes import read_classes
+    from marginshot.labelling.items.store import Store, default_folder
     from marginshot.studio.api import Studio
     from marginshot.studio.exports import Wish
     from marginshot.studio.server import listen
@@ -68,16 +75,26 @@ def command(
         "classes": read_classes(classes),
         "cache": cache or True,
         "device": device,
+        "boxes": boxes,
+        "box_confidence": box_confidence,
+        "event_gap": event_gap,
     }
     store = Store(cache or default_folder())
     if export is None or out is None:
         if export is not None or out is not None:
             raise typer.BadParameter("--export says what is written, --out where; give both.")
         listener = listen(host, port)
-        with Session.open(source, **options, background=True) as session:
-            _say_notes(session)
-            words = _words(source, text=text, label=column, encoder=encoder)
-            _serve(Studio(session, store, words), listener, host, browser=browser)
+
+        def open_session() -> Session:
+            return Session.open(source, **options, background=True)
+
+        given = {"text": text, "label": column, "encoder": encoder, "classes": classes, "cache": cache}
+        given |= {"boxes": boxes, "event-gap": None if event_gap is None else f"{event_gap:g}"}
+        given |= {"box-confidence": None if boxes is None else f"{box_confidence:g}"}
+        words = _words(source, examples or (), {**given, "device": None if device == "auto" else device})
+        with closing(Studio(open_session(), store, words, open_session)) as studio:
+            _say_notes(studio.session)
+            _serve(studio, listener, host, browser=browser)
         return
     transfer = _labels.chosen_action(copy=copy, move=move, link=link) or "copy"
     with phases("items") as on_progress, Session.open(source, **options, on_progress=on_progress) as session:
@@ -122,6 +139,7 @@ def _write(session: Session, wish: Wish, store: Store) -> None:
     say(done["words"])
 
 
-def _words(source: Path, **options: str | None) -> list[str]:
-    """The source and its options as words of a command line."""
-    return [str(source)] + [word for name, value in options.items() if value for word in (f"--{name}", value)]
+def _words(source: Path, examples: Sequence[Path], options: Mapping[str, object]) -> list[str]:
+    """The source and all that decides its labels as words of a command line."""
+    given = [("examples", path) for path in examples] + [(name, value) for name, value in options.items() if value]
+    return [str(source)] + [word for name, value in given for word in (f"--{name}", str(value))]

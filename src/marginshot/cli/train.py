@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from marginshot.cli._output import clean, progress_bar, say
+from marginshot.cli._output import clean, emit, progress_bar, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +63,10 @@ def command(
         bool | None, typer.Option("--flip/--no-flip", help="Mirror half of the pictures (default yes).")
     ] = None,
     validation_tasks: Annotated[
-        int | None, typer.Option("--validation-tasks", help="5-way 1-shot tasks after each epoch (default 500).")
+        int | None, typer.Option("--validation-tasks", help="5-way 1-shot tasks at every validation (default 500).")
+    ] = None,
+    validate_every: Annotated[
+        int | None, typer.Option("--validate-every", help="Epochs from one validation to the next (default 1).")
     ] = None,
     validation_queries: Annotated[
         int | None, typer.Option("--validation-queries", help="Queries per class in these tasks (default 15).")
@@ -91,6 +94,9 @@ def command(
         float, typer.Option("--checkpoint-minutes", help="Minutes after which the state is saved in any case.")
     ] = 5.0,
     log_steps: Annotated[int, typer.Option("--log-steps", help="Steps between two logged losses.")] = 10,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Time a few steps, print the hours it will take, write nothing.")
+    ] = False,
 ) -> None:
     """Train a backbone on the base classes; a run that was stopped goes on when the command is repeated.
 
@@ -102,7 +108,23 @@ def command(
     given = {name: value for name, value in context.params.items() if value is not None and name != "start_from"}
     settings = TrainSettings(**_of(TrainSettings, given))
     hardware = Hardware(**_of(Hardware, given))
-    run_training(settings, hardware, data, out, start_from)
+    if dry_run:
+        say_hours(settings, hardware, data, start_from)
+    else:
+        run_training(settings, hardware, data, out, start_from)
+
+
+def say_hours(settings: TrainSettings, hardware: Hardware, data: Path | None, start_from: Path | None) -> None:
+    """Time a few steps and print what the whole training will take."""
+    from marginshot.vision.training import estimate
+
+    measured = estimate(settings, hardware, data, start_from)
+    if measured is not None:
+        emit(
+            f"{settings.epochs} epochs of {measured.n_steps:,} steps of {settings.batch_size} pictures: about "
+            f"{measured.hours:.2g} hours on this machine as it is now ({measured.step_seconds:.2g} s a step, "
+            f"{measured.validation_seconds:.2g} s a validation). Nothing was written."
+        )
 
 
 def _of(kind: type[Any], given: dict[str, Any]) -> dict[str, Any]:
@@ -124,7 +146,7 @@ def run_training(
             say(f"Left out {len(result.skipped)} pictures that cannot be read; the first: {result.skipped[0]}")
         say(
             f"Trained {settings.epochs} epochs: {out}. Best epoch {result.best_epoch}, "
-            f"{100 * result.best_accuracy:.2f} % on 5-way 1-shot validation tasks."
+            f"{100 * result.best_accuracy:.2f} % on {result.validation_way}-way 1-shot validation tasks."
         )
     return result
 
@@ -148,12 +170,15 @@ class TerminalObserver:
             self._left = f", {_clock(rate * (total - done))} left"
         self._on_progress(done, total, f"epoch {report.epoch}, loss {report.loss:.3f}{self._left}")
 
-    def on_epoch(self, epoch: int, values: dict[str, float]) -> None:
+    def on_epoch(self, epoch: int, values: dict[str, float | None]) -> None:
         """Say how the epoch went."""
+        found = {name: value for name, value in values.items() if value is not None}
+        validation = found.get("validation_accuracy")
+        validated = "" if validation is None else f"validation {100 * validation:.2f} %, "
         # Written to stderr directly: rich redirects it, so that the line appears above the bar.
         sys.stderr.write(
-            f"Epoch {epoch}: loss {values['loss']:.4f}, base accuracy {100 * values['base_accuracy']:.2f} %, "
-            f"validation {100 * values['validation_accuracy']:.2f} %, {_clock(values['seconds'])}{self._left}\n"
+            f"Epoch {epoch}: loss {found['loss']:.4f}, base accuracy {100 * found['base_accuracy']:.2f} %, "
+            f"{validated}{_clock(found['seconds'])}{self._left}\n"
         )
 
 
