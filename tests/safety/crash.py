@@ -136,7 +136,7 @@ def use_small_encoders() -> None:
     import torch
 
     from marginshot.data.pictures import read_picture
-    from marginshot.labelling.encoders import PictureEncoder
+    from marginshot.labelling.items.encoders import PictureEncoder
     from marginshot.vision import encoders
     from marginshot.vision.preprocessing import plain_preprocessing
 
@@ -156,6 +156,7 @@ def _run(folder: Path, command: Iterable[str]) -> int:
     before = Path.cwd()
     os.chdir(folder)
     os.environ["MARGINSHOT_CACHE"] = str(folder / "cache")
+    os.environ["MARGINSHOT_SESSIONS"] = str(folder / "sessions")
     try:
         marginshot(list(command))
     except SystemExit as leaving:

@@ -76,8 +76,8 @@ def results(folder: Path) -> Iterator[Reader]:
     Checkpoint(progress).save([BlockProgress.empty(2, 20)], identity, at_once=True)
     yield Reader(progress, lambda: Checkpoint(progress).load(identity))
     cell = Cell(features="x", regime="balanced", way=5, shot=1)
-    score = Score(method="a", accuracy=0.5, ci95=0.1, seconds_per_task=0.1)
-    found = CellResult(cell=cell, tasks=9, redrawn_tasks=0, scores=(score,), too_slow={"b": 1.0})
+    score = Score(method="a", accuracy=0.5, ci95=0.1, seconds_per_task=0.1, right=(5,) * 9)
+    found = CellResult(cell=cell, tasks=9, redrawn_tasks=0, queries=10, scores=(score,), too_slow={"b": 1.0})
     left = LeftOut(cell=Cell(features="x", regime="balanced", way=9, shot=1), reason="few")
     arguments = {"seed": 0, "methods": {"a": {}}}
     RegimeTable(arguments=arguments, features={"x": "0"}, results=(found,), left_out=(left,)).save(folder / "t.json")
@@ -94,7 +94,7 @@ def commands(folder: Path) -> Iterator[Reader]:
 
 def labelling(folder: Path) -> Iterator[Reader]:
     from marginshot.labelling import label_embeddings, load_model
-    from marginshot.labelling.tables import collect_embeddings, collect_texts, read_npz, read_table, write_table
+    from marginshot.labelling.items.tables import collect_embeddings, collect_texts, read_npz, read_table, write_table
 
     X = np.random.default_rng(0).normal(size=(12, 4)).astype(np.float32)
     table = folder / "texts.csv"

@@ -23,12 +23,12 @@ from pathlib import Path
 
 import numpy as np
 
+from marginshot.labelling.items.tables import embedding_rows
+from marginshot.labelling.session.acts.act import apply
 from marginshot.labelling.session.events import EventLog
 from marginshot.labelling.session.opening import KeyTable, item_keys
-from marginshot.labelling.session.replay import apply
 from marginshot.labelling.session.session import Session
 from marginshot.labelling.session.state import State
-from marginshot.labelling.tables import embedding_rows
 
 X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
 NAMES = ("ant", "bee", "cat", "δelta", "=1+1")

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from marginshot._lib.names import folder_name, is_plain, original_cell, safe_cell, shown
 from marginshot.cli import _output
 from marginshot.data.features import load_features, make_bank
-from marginshot.labelling.collection import check_classes
-from marginshot.labelling.tables import read_table, write_table
+from marginshot.labelling.items.collection import check_classes
+from marginshot.labelling.items.tables import read_table, write_table
 from marginshot.reporting.grid import Cell, Grid
 
-FORMULAS = ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "'=1", "''@x", "-"]
+FORMULAS = ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "'=1", "''@x", "-", "\n=1"]
+FORMULAS += ["\uff1d1+1", "\uff0b1", "\uff0d2", "\uff20SUM(A1)"]  # wide signs, formulas to East Asian spreadsheets
 
 
 @given(st.text())
@@ -24,11 +25,11 @@ def test_every_cell_comes_back_as_it_was(text):
     assert original_cell(safe_cell(original_cell(text))) == original_cell(text)
 
 
-@given(st.text(alphabet="'=+-@\t\r1ax"))
+@given(st.text(alphabet="'=+-@\t\r\n\uff1d\uff0b\uff0d\uff201ax"))
 def test_no_written_cell_starts_a_formula(text):
     written = safe_cell(text)
     assert original_cell(written) == text
-    if written[:1] in ("=", "+", "-", "@", "\t", "\r"):
+    if written and written[0] in "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20":
         float(written)
 
 

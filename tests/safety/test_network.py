@@ -13,7 +13,7 @@ for arguments in ("--help", "--version", "methods", "paper", "reproduce --list",
 
 ENCODERS = """
 from PIL import Image
-from marginshot.labelling.encoders import PictureEncoder, TextEncoder
+from marginshot.labelling.items.encoders import PictureEncoder, TextEncoder
 Image.new("RGB", (64, 64)).save("x.png")
 for encoder, content in ((PictureEncoder(), Path("x.png")), (TextEncoder(), "a text")):
     encoder.identity

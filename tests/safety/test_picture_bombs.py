@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 import pytest
 
-Image = pytest.importorskip("PIL.Image", reason="pictures need the extra vision")
+Image = pytest.importorskip("PIL.Image", reason="pictures need the extra pictures")
 
 from marginshot.data import pictures  # noqa: E402
 from marginshot.data.pictures import UnreadablePictureError, pillow_silenced, read_picture  # noqa: E402
@@ -43,7 +43,7 @@ def test_a_scan_of_196_megapixels_is_within_the_limit(tmp_path, mode):
 
 
 def test_memory_is_counted_by_mode(tmp_path, monkeypatch):
-    monkeypatch.setattr(pictures, "_MOST_BYTES", 4 * 64 * 64 - 1)
+    monkeypatch.setattr(pictures, "_MOST_BYTES", 4 * 64 * 64)
     Image.new("RGB", (64, 64)).save(tmp_path / "colour.png")
     Image.new("L", (64, 64)).save(tmp_path / "grey.png")
     assert read_picture(tmp_path / "grey.png").size == (64, 64)
@@ -52,7 +52,7 @@ def test_memory_is_counted_by_mode(tmp_path, monkeypatch):
 
 
 def test_a_jpeg_is_measured_by_what_is_decoded_of_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(pictures, "_MOST_BYTES", 4 * 256 * 256)
+    monkeypatch.setattr(pictures, "_MOST_BYTES", 5 * 256 * 256)
     Image.new("RGB", (1024, 1024)).save(tmp_path / "plain.jpg")
     Image.new("RGB", (1024, 1024)).save(tmp_path / "progressive.jpg", progressive=True)
     assert read_picture(tmp_path / "plain.jpg", enough=128).size == (128, 128)

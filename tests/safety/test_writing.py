@@ -13,7 +13,7 @@ from marginshot._lib import files
 from marginshot._lib.files import atomic_path, sweep
 from marginshot.cli._output import check_outputs
 from marginshot.data.features import FeatureBank
-from marginshot.labelling.store import Store
+from marginshot.labelling.items.store import Store
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="rights, devices and signals of Unix")
 
@@ -36,7 +36,8 @@ def test_file_and_folder_are_flushed_before_and_after_the_name_is_given(tmp_path
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_a_full_disk_is_reported_with_the_name_of_the_file(tmp_path, suffix):
     script = (
-        "import resource, signal, sys; from pathlib import Path; from marginshot.labelling.tables import write_table\n"
+        "import resource, signal, sys; from pathlib import Path\n"
+        "from marginshot.labelling.items.tables import write_table\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
         "try: write_table({'x': [str(i) for i in range(99999)]}, Path(sys.argv[1]))\n"
         "except OSError as error: print(error.strerror, error.filename)\n"
