@@ -1,4 +1,5 @@
 import hashlib
+import itertools
 import os
 import signal
 from pathlib import Path
@@ -25,6 +26,15 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba_cache" / _sources_ha
 # A shell that starts the tests in the background has them ignore Ctrl-C, and so would the commands that they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def own_sessions(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test hears what another said, nor tells the user's own sessions anything."""
+    monkeypatch.setenv("MARGINSHOT_SESSIONS", str(tmp_path_factory.getbasetemp() / f"sessions-{next(_NUMBERS)}"))
+
+
+_NUMBERS = itertools.count()
 
 
 @pytest.fixture(scope="session")

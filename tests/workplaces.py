@@ -11,7 +11,7 @@ import pytest
 
 from marginshot.cli.app import main
 from marginshot.data.pictures import read_picture
-from marginshot.labelling.encoders import PictureEncoder, TextEncoder
+from marginshot.labelling.items.encoders import PictureEncoder, TextEncoder
 
 COLOURS = {"blue": (40, 60, 200), "green": (40, 180, 70), "red": (210, 50, 40)}
 
@@ -51,7 +51,7 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def draw_picture() -> Callable[..., Path]:
-    image = pytest.importorskip("PIL.Image", reason="pictures need the extra vision")
+    image = pytest.importorskip("PIL.Image", reason="pictures need the extra pictures")
 
     def draw(path: Path, colour: str | tuple[int, int, int], seed: int) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)

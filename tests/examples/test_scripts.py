@@ -6,7 +6,8 @@ from pathlib import Path
 import matplotlib
 import pytest
 
-SCRIPTS = sorted((Path(__file__).parents[2] / "examples").glob("*/*.py"))
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SCRIPTS = sorted(path for room in ("concepts", "recipes") for path in (EXAMPLES / room).glob("*.py"))
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)

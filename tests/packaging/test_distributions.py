@@ -21,7 +21,7 @@ PACKAGE = ROOT / "src" / "marginshot"
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """The wheel and the source archive, built from this tree."""
-    pytest.importorskip("build", reason="needs the extra `dev`")
+    pytest.importorskip("build", reason="needs the group `dev`")
     out = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -62,10 +62,13 @@ def test_the_source_archive_can_be_tested_and_built(built):
     assert {"pyproject.toml", "Makefile", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff"} <= names
     assert {"tests/conftest.py", "docs/conf.py", "examples/my_method.py", "benchmarks/engine.py"} <= names
     assert not [name for name in names if name.startswith(("docs/_build", "docs/gallery/", ".venv"))]
+    # Features of ImageNet's pictures stay in the repository, where their terms stand beside them.
+    assert not [name for name in names if name.startswith("benchmarks/features/") and name.endswith(".npz")]
+    assert "benchmarks/features/pack.py" in names
 
 
 def test_the_metadata_is_valid(built):
-    pytest.importorskip("twine", reason="needs the extra `dev`")
+    pytest.importorskip("twine", reason="needs the group `dev`")
     command = [sys.executable, "-m", "twine", "check", "--strict", *map(str, built)]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "COLUMNS": "200"})
     assert done.returncode == 0, done.stdout + done.stderr
