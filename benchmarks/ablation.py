@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot import PRESETS, solve_tasks
+from marginshot import PRESETS, Settings, solve_tasks
 from marginshot.data.features import load_features
 from marginshot.data.sampler import TaskBatch, TaskSampler
 from marginshot.evaluation.statistics import (
@@ -32,16 +33,17 @@ CELLS: dict[str, dict[str, Any]] = {
     for way, name, drawn in ((5, "", {}), (5, ", a = 2", {"dirichlet": 2.0}), (10, "", {}))
     for shot in (1, 5)
 }
-AUTO = PRESETS["auto"]
+PAPER, AUTO = PRESETS["paper"], PRESETS["auto"]
+ADDED = ("feature_transform", "n_neighbors", "prior")
 # A mixture answers for the classes' shares as well, so without it the softmax keeps the order of the margins.
-VARIANTS: dict[str, dict[str, Any]] = {
-    "paper": {},
-    "+ feature_transform='power'": {"feature_transform": "power"},
-    **{f"+ {name}={value!r}": {name: value} for name, value in AUTO.items() if name != "calibration"},
-    "+ calibration='mixture'": {"calibration": "mixture"},
-    "+ calibration='graph', n_neighbors=8": {"calibration": "graph", "n_neighbors": 8},
+VARIANTS: dict[str, Mapping[str, Any]] = {
+    "paper": PAPER,
+    "+ feature_transform='power'": PAPER | {"feature_transform": "power"},
+    **{f"+ {name}={AUTO[name]!r}": PAPER | {name: AUTO[name]} for name in ADDED},
+    "+ calibration='mixture'": PAPER | {"calibration": "mixture"},
+    "+ calibration='graph', n_neighbors=8": PAPER | {"calibration": "graph", "n_neighbors": 8},
     "auto": AUTO,
-    **{f"− {name}": {k: v for k, v in AUTO.items() if k != name} for name in ("feature_transform", "prior", "lambda2")},
+    **{f"− {name}": AUTO | {name: PAPER[name]} for name in ("feature_transform", "prior", "lambda2")},
     "− discriminant (power)": AUTO | {"feature_transform": "power"},
     "− graph (mixture)": AUTO | {"calibration": "mixture"},
     "− graph, neighbours": AUTO | {"calibration": "mixture", "n_neighbors": 0},
@@ -59,13 +61,13 @@ CONSTANTS: dict[str, dict[str, Any]] = {
 VARIANTS |= {f"auto, {name}": AUTO | changed for name, changed in CONSTANTS.items()}
 
 
-def answers(sampler: TaskSampler, n_tasks: int, options: dict[str, Any]) -> tuple[NDArray[Any], float, float]:
+def answers(sampler: TaskSampler, n_tasks: int, options: Mapping[str, Any]) -> tuple[NDArray[Any], float, float]:
     """Accuracy of each task, expected calibration error, and milliseconds a task."""
     right, counts, spent = [], np.zeros((0, 3), dtype=np.int64), 0.0
     for start in range(0, n_tasks, BATCH):
         batch: TaskBatch = sampler.batch(start, min(start + BATCH, n_tasks))
         begin = time.perf_counter()
-        answers = solve_tasks(batch.support, batch.support_labels, batch.query, **options)
+        answers = solve_tasks(batch.support, batch.support_labels, batch.query, Settings(**options), n_jobs=1)
         scores = answers.scores
         spent += time.perf_counter() - begin
         labels = scores.argmax(axis=2)
@@ -83,7 +85,7 @@ def main() -> None:
     for path in arguments.features:
         bank = load_features(path)
         samplers = [TaskSampler(bank, **cell) for cell in CELLS.values()]
-        solve_tasks(np.eye(2)[None], [[0, 1]], np.eye(2)[None], **AUTO)  # compile before the clock runs
+        solve_tasks(np.eye(2)[None], [[0, 1]], np.eye(2)[None], "auto")  # compile before the clock runs
         results = {name: [answers(s, arguments.tasks, options) for s in samplers] for name, options in VARIANTS.items()}
         print(f"\n{bank.source}, {arguments.tasks} tasks\n\n| | {' | '.join(CELLS)} |\n|---|{'---|' * len(CELLS)}")
         reference = results["paper"]

@@ -49,7 +49,7 @@ def small_tasks(bank: FeatureBank, n_tasks: int) -> Iterator[str]:
                     batches = [sampler.batch(i, i + BATCH) for i in range(0, max(5 * n_tasks // n_way, 1), BATCH)]
                 except ValueError:
                     continue
-                parts = [solve_tasks(b.support, b.support_labels, b.query, preset="auto", n_jobs=-1) for b in batches]
+                parts = [solve_tasks(b.support, b.support_labels, b.query, "auto", n_jobs=-1) for b in batches]
                 probabilities = np.concatenate([part.probabilities for part in parts])
                 truth = np.concatenate([b.query_labels for b in batches])
                 yield line(f"{n_way} | {n_shot} | {regime}", probabilities, truth)

@@ -124,7 +124,7 @@ def against_gram(X: np.ndarray, support: np.ndarray, labels: np.ndarray, query: 
     for _ in range(rounds):
         product = milliseconds(multiply, count)
         for preset, values in ratios.items():
-            solve = lambda preset=preset: solve_tasks(known, labels, asked, preset=preset)  # noqa: E731
+            solve = lambda preset=preset: solve_tasks(known, labels, asked, preset, n_jobs=1)  # noqa: E731
             values.append(milliseconds(solve, count) / product)
     return {preset: statistics.median(values) for preset, values in ratios.items()}
 
@@ -134,7 +134,7 @@ def measure(X: np.ndarray, y: np.ndarray, n_shot: int, rounds: int) -> dict:
     support, labels, query, truth = rows_from_bank(y, np.random.default_rng(0), n_tasks, n_shot=n_shot)
 
     def engine(n_jobs: int = 1) -> np.ndarray:
-        return solve_table_tasks(X, support, labels, query, n_jobs=n_jobs).labels
+        return solve_table_tasks(X, support, labels, query, "paper", n_jobs=n_jobs).labels
 
     times: dict[str, list[float]] = {name: [] for name in ("engine", *CONTENDERS)}
     threads = []
@@ -176,7 +176,7 @@ def main() -> None:
     results = []
     with threadpool_limits(1):
         for preset in GRAM_ALLOWED:
-            solve_tasks(np.eye(4)[None, :2], [[0, 1]], np.eye(4)[None, 2:], preset=preset)  # compile
+            solve_tasks(np.eye(4)[None, :2], [[0, 1]], np.eye(4)[None, 2:], preset)  # compile
         for name, (X, y) in feature_tables().items():
             for n_shot in (1, 5):
                 result = {"features": name, "n_shot": n_shot, **measure(X, y, n_shot, arguments.rounds)}

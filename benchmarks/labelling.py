@@ -30,11 +30,11 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 
 from marginshot import TransductiveMaxMarginClassifier
-from marginshot.labelling.classify import LabelSettings, label_rows, make_classifier
-from marginshot.labelling.embed import embed
-from marginshot.labelling.encoders import PictureEncoder
-from marginshot.labelling.folders import collect_unlabelled
-from marginshot.labelling.store import open_store
+from marginshot.labelling.answers.classify import LabelSettings, label_rows, make_classifier
+from marginshot.labelling.items.embed import embed
+from marginshot.labelling.items.encoders import PictureEncoder
+from marginshot.labelling.items.folders import collect_unlabelled
+from marginshot.labelling.items.store import open_store
 from marginshot.model.named_transforms import make_transform
 
 SHARED = Path(os.environ.get("MARGINSHOT_DATA", Path(__file__).parents[2] / "shared" / "data"))

@@ -22,17 +22,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
-from marginshot.labelling.classify import NamedRows, make_classifier
-from marginshot.labelling.embed import embed
-from marginshot.labelling.encoders import PictureEncoder, TextEncoder
-from marginshot.labelling.folders import collect_unlabelled
-from marginshot.labelling.names import Names, embed_names
-from marginshot.labelling.rejection import fit_rejection, measure
-from marginshot.labelling.sketch import EmbeddingView
-from marginshot.labelling.store import open_store
-from marginshot.labelling.suggestions import suggest_rows
-from marginshot.labelling.tables import text_rows
-from marginshot.labelling.worklist import Evidence, expected_accuracy, fit_correction, worklist
+from marginshot.labelling.answers.classify import NamedRows, make_classifier
+from marginshot.labelling.answers.names import Names, embed_names
+from marginshot.labelling.answers.rejection import fit_rejection, measure
+from marginshot.labelling.answers.sketch import EmbeddingView
+from marginshot.labelling.answers.suggestions import suggest_rows
+from marginshot.labelling.answers.worklist import Evidence, expected_accuracy, fit_correction, worklist
+from marginshot.labelling.items.embed import embed
+from marginshot.labelling.items.encoders import PictureEncoder, TextEncoder
+from marginshot.labelling.items.folders import collect_unlabelled
+from marginshot.labelling.items.store import open_store
+from marginshot.labelling.items.tables import text_rows
 
 SHARED = Path(os.environ.get("MARGINSHOT_DATA", Path(__file__).parents[2] / "shared" / "data"))
 TARGET = 0.95

@@ -27,7 +27,8 @@ import torch
 from marginshot import __version__
 from marginshot._lib.files import atomic_path
 from marginshot.methods import METHODS, get_method
-from marginshot.model.transforms import centre_and_normalize, l2_normalize, power_transform
+from marginshot.methods._preparation import signed_power
+from marginshot.model.transforms import centre_and_normalize, l2_normalize
 
 N_WAY, N_QUERY_PER_CLASS, BATCH = 5, 15, 50
 
@@ -105,7 +106,7 @@ def as_is(support: np.ndarray, query: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 def pt_map_preparation(support: np.ndarray, query: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     def prepare(rows: np.ndarray) -> np.ndarray:
-        rows = l2_normalize(power_transform(rows, 0.5))
+        rows = l2_normalize(signed_power(rows, 0.5))
         return l2_normalize(rows - rows.mean(axis=1, keepdims=True))
 
     return prepare(support), prepare(query)
@@ -123,9 +124,9 @@ COUNTERPARTS: dict[str, tuple[Callable[[int], Any], Prepare, float]] = {
     "simpleshot": (lambda d: easyfsl.SimpleShot(), cl2n, 1.0),
     "protonet": (lambda d: easyfsl.PrototypicalNetworks(), as_is, 1.0),
     "matchingnet": (matching_networks, cl2n, 1.0),
-    "bd-cspn": (lambda d: easyfsl.BDCSPN(), cl2n, 1.0),
-    "laplacianshot": (lambda d: easyfsl.LaplacianShot(), cl2n, 1.0),
-    "tim-gd": (lambda d: easyfsl.TIM(fine_tuning_lr=1e-3), l2n, 1.0),  # see TIMGD for the step
+    "bd-cspn-easyfsl": (lambda d: easyfsl.BDCSPN(), cl2n, 1.0),
+    "laplacianshot-easyfsl": (lambda d: easyfsl.LaplacianShot(), cl2n, 1.0),
+    "tim-gd-easyfsl": (lambda d: easyfsl.TIM(fine_tuning_lr=1e-3), l2n, 1.0),  # see TIMGDEasyFSL for the step
     "baseline-plus": (lambda d: easyfsl.Finetune(), cl2n, 0.2),
     "transductive-finetuning": (lambda d: easyfsl.TransductiveFinetuning(), cl2n, 0.2),
     "pt-map": (lambda d: PreparedPTMAP(), pt_map_preparation, 0.02),

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginshot.classifier.refit import Refitter
-from marginshot.labelling.classify import make_classifier
+from marginshot.labelling.answers.classify import make_classifier
 from marginshot.labelling.session.session import Session
 
 FEATURES = Path(os.environ.get("MARGINSHOT_DATA", Path(__file__).parents[2] / "shared" / "data")) / "features"
@@ -68,7 +68,7 @@ def compare(X: NDArray[np.float32], y: NDArray[np.int64], shots: int, n_labels: 
     refitter, session = Refitter(make_classifier(X), X), Session.from_embeddings(X)
     refitter.fit(known)
     session.label({int(row): f"class {known[row]}" for row in np.flatnonzero(known >= 0)})
-    session.settle()
+    session.solve(complete=True)
     quick: list[float] = []
     whole: list[float] = []
     in_session: list[float] = []
@@ -78,7 +78,7 @@ def compare(X: NDArray[np.float32], y: NDArray[np.int64], shots: int, n_labels: 
         refit = timed(lambda: refitter.refit(known), quick).transduction_
         fresh = timed(lambda: make_classifier(X).fit(X, known), whole).transduction_
         session.label([row], f"class {y[row]}")
-        if session._solved is not None and session._completing is None:
+        if session._answering.latest is not None and session._answering._completing is None:
             timed(session.solve, in_session)
         asked = known < 0
         agreement.append(float(np.mean(refit[asked] == fresh[asked])))
