@@ -21,7 +21,7 @@ tasks = TaskSampler(load_features("digits"), n_way=5, n_shot=1).batch(0, 300)
 
 figure, axes = plt.subplots(1, 2, figsize=(8, 3.8), sharey=True, layout="constrained")
 for ax, preset in zip(axes, ("paper", "auto"), strict=True):
-    answers = solve_tasks(tasks.support, tasks.support_labels, tasks.query, preset=preset)
+    answers = solve_tasks(tasks.support, tasks.support_labels, tasks.query, preset)
     confidence = answers.probabilities.max(axis=-1).ravel()
     right = (answers.labels == tasks.query_labels).ravel()
     bins = np.minimum((confidence * 15).astype(int), 14)

@@ -53,7 +53,6 @@ PARTS["auto"] = {
     "feature_transform": "discriminant",
     "n_neighbors": 8,
     "prior": "estimate",
-    "lambda2": "auto",
     "calibration": "graph",
 }
 accuracy = {name: [] for name in PARTS}

@@ -22,7 +22,7 @@ labelled, right, expected = [], [], []
 for _ in range(8):
     session.label({int(row): names[row] for row in session.next(8)})
     labelled.append(int(session.state.checked.sum()))
-    right.append(np.mean(np.array(session.answers.labels) == names))
+    right.append(np.mean(np.array(session.solve().labels) == names))
     expected.append(session.expected_accuracy())
     print(f"{labelled[-1]:2} labels: {right[-1]:.1%} right, {expected[-1].value:.1%} expected")
 
@@ -43,4 +43,4 @@ plt.show()
 
 worklist = session.worklist(0.99)
 session.label({int(row): names[row] for row in worklist.rows})
-print(f"{len(worklist.rows)} of {len(images)} checked: {np.mean(np.array(session.answers.labels) == names):.1%} right")
+print(f"{len(worklist.rows)} of {len(images)} checked: {np.mean(np.array(session.solve().labels) == names):.1%} right")

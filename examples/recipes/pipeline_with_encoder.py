@@ -3,7 +3,7 @@ A scikit-learn pipeline
 =======================
 
 The classifier is an estimator like any other. Put the steps that turn items into rows before it, here a TF-IDF encoder
-of texts with a truncated SVD; a sentence encoder is better and needs the extra ``text``.
+of texts with a truncated SVD; a sentence encoder is better and needs the extra ``texts``.
 """
 
 import numpy as np

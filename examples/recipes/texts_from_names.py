@@ -3,7 +3,8 @@ Texts from class names alone
 ============================
 
 The name of a class is a text too. Encoded as the texts are, it is an example of its class, so nothing has to be
-labelled by hand. The encoder of the extra ``text`` comes with its weights and needs no network.
+labelled by hand. The encoder of the extra ``texts`` comes with its weights and needs neither a
+network nor PyTorch.
 """
 
 from marginshot.labelling import label_texts
