@@ -1,6 +1,7 @@
 """What the browser tests stand on: a studio in a process of its own, and a page in a person's words."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -89,7 +90,7 @@ class Page:
         self.press("l")
         self.type(name)
         self.press("Enter")
-        self.says(name)
+        expect(self.page.locator("#status")).to_contain_text(re.compile(f"Labelled .*“{re.escape(name)}”"))
 
     def agree(self):
         """Answer the question that is asked about many items, where it is asked."""

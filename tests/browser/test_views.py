@@ -1,6 +1,6 @@
 """Every view from every state of a session, one after the other: nothing breaks, and nothing reports a problem."""
 
-from browsing import embeddings, expect
+from browsing import DESK, embeddings, expect
 
 VIEWS = ("By class", "By doubt", "None of these", "Map", "Changed", "Label next", "Check list", "Random check")
 
@@ -95,3 +95,23 @@ def test_every_view_opens_from_every_state(studio, page, tmp_path):
                 shown = tab.locator("#map:not([hidden]), #grid .cell:not([hidden]), #empty:not([hidden])")
                 expect(shown.first).to_be_attached()
                 assert not tab.faults, (reach, view)
+
+
+PLACES_OF_FIRST = """
+window.places = new Set();
+const look = () => {
+  const first = document.querySelector("#grid .cell:not([hidden])");
+  if (first) places.add(first.getBoundingClientRect().y);
+  requestAnimationFrame(look);
+};
+requestAnimationFrame(look);
+"""
+
+
+def test_items_stay_where_they_appear_while_a_page_opens(studio, page, chromium, tmp_path):
+    with studio(embeddings(tmp_path / "points.npz", 60)) as running, chromium.new_context(viewport=DESK) as context:
+        context.add_init_script(PLACES_OF_FIRST)
+        tab = page(running.address, context=context)
+        expect(tab.item(0)).to_contain_text("row 1")
+        expect(tab.locator("#guide")).to_be_visible()
+        assert tab.evaluate("places.size") == 1

@@ -158,7 +158,8 @@ const lookAhead = settled(async () => {
 export function init() {
   const later = settled(draw, 40);
   on("project answers view", () => {
-    later();
+    if ($("guide").hidden) draw(); // before the first items: they must not move under the pointer
+    else later();
     lookAhead();
   });
 }
