@@ -155,6 +155,12 @@ def test_a_name_one_typing_error_away_is_asked_about(studio, page, tmp_path):
         tab.press("Enter")
         question.get_by_role("button", name="New class tracotr").click()
         tab.wait_for_counts(lambda counts: "tracotr" in counts)
+        tab.get_by_role("button", name="Name classes").click()
+        tab.type("combine, tracter")
+        tab.get_by_role("button", name="Add them").click()
+        question.get_by_role("button", name="Use tractor").click()
+        tab.wait_for_counts(lambda counts: "combine" in counts)
+        assert "tracter" not in tab.counts()
         for name in ("type A", "type B", "lot 1", "lot 2"):  # one letter or number apart on purpose
             tab.get_by_role("textbox", name="Find or add a class").fill(name)
             tab.press("Enter")

@@ -115,3 +115,21 @@ def test_items_stay_where_they_appear_while_a_page_opens(studio, page, chromium,
         expect(tab.item(0)).to_contain_text("row 1")
         expect(tab.locator("#guide")).to_be_visible()
         assert tab.evaluate("places.size") == 1
+
+
+def test_a_filter_narrows_ways_to_look_but_not_the_steps(studio, page, own_digits):
+    folder, _ = own_digits
+    (folder / "trip").mkdir()
+    for number in range(10):
+        (folder / f"{number:03d}.png").rename(folder / "trip" / f"{number:03d}.png")
+    with studio(folder, "--encoder", "pixels") as running:
+        tab = page(running.address)
+        tab.locator("#filter").select_option(label="Folder: trip (10)")
+        expect(tab.locator("#grid .cell:not([hidden])")).to_have_count(10)
+        for place, name in enumerate(("nought", "one")):
+            tab.item(place).click()
+            tab.label_as(name)
+        tab.show("Label next")
+        expect(tab.locator("#controls")).to_contain_text("0 of 12 done")
+        expect(tab.locator("#controls")).to_contain_text("The filter does not apply here")
+        expect(tab.locator("#grid .cell:not([hidden])")).to_have_count(12)

@@ -40,6 +40,17 @@ def test_new_and_lost_pictures_are_found_and_labels_stay(client, photos):
     client.wait_for_answers(client.act("label", rows=[row], name="red")["version"])
 
 
+def test_rows_of_before_label_nothing(client, photos):
+    before = client.get("/api/project").json["run"]
+    (photos / "00.png").unlink()
+    client.post("/api/rescan", {})
+    act = {"action": "label", "rows": [1], "name": "red"}
+    stale = client.post("/api/act", act | {"run": before})
+    assert stale.status == 409
+    assert "was read again in the meantime" in stale.json["error"]
+    assert client.post("/api/act", act | {"run": client.get("/api/project").json["run"]}).status == 200
+
+
 def test_items_are_filtered_by_folder(client, photos):
     (photos / "trip").mkdir()
     for number in range(4):

@@ -28,7 +28,7 @@ from marginshot.studio.acts import act
 from marginshot.studio.downloads import Download, Downloads, name_of
 from marginshot.studio.exports import Wish, export, read_what
 from marginshot.studio.fields import fields
-from marginshot.studio.inputs import path_row, query_integer, query_rows, query_share, query_text, read_body
+from marginshot.studio.inputs import Body, Conflict, path_row, query_integer, query_rows, query_share, query_text, read_body
 from marginshot.studio.responses import ASK_AGAIN, FOR_A_DAY, Json, in_part, kept, unless_known
 from marginshot.studio.thumbnails import Thumbnails
 from marginshot.studio.worker import Worker
@@ -272,9 +272,15 @@ class Studio:
     async def act(self, request: Request) -> Response:
         """Do an act; the response comes once the act is in the log."""
         body = await read_body(request)
-        done = await run_in_threadpool(self._alone, self._acting, lambda: act(self.session, body, self._seen()))
+        done = await run_in_threadpool(self._alone, self._acting, lambda: self._act(body))
         self.worker.wake()
         return Json(done)
+
+    def _act(self, body: Body) -> dict[str, Any]:
+        """Do an act on the rows of this run; rows of an earlier one may be other items."""
+        if "run" in body and body.text("run") != self.run:
+            raise Conflict("The source was read again in the meantime. Load this page anew, then repeat it.")
+        return act(self.session, body, self._seen())
 
     async def export(self, request: Request) -> Response:
         """Write the result to the path that the user typed."""

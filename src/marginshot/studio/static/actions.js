@@ -22,7 +22,7 @@ async function showNamed({ rows, name }, version) {
 
 async function send(action, body, shown, { named, note, said, before }) {
   try {
-    const { version, words } = await post("api/act", { action, ...body });
+    const { version, words } = await post("api/act", { action, run: state.project.run, ...body });
     if (action === "undo") undone.push(past.pop());
     else past.push(action === "redo" ? undone.pop() : before);
     if (shown) shown.version = version;
@@ -162,9 +162,19 @@ export async function undo() {
 export const redo = () => act("redo", {}, { late: seen });
 
 /** Make a class of a proposed group. */
-export const acceptGroup = (rows, name) => act("label", { rows, name }, { named: { rows, name }, before: null });
+export async function acceptGroup(rows, typed) {
+  const name = await meant(typed);
+  return name && act("label", { rows, name }, { named: { rows, name }, before: null });
+}
 
-export const addClasses = (names) => act("add_class", { classes: names });
+/** Add the classes of a list that are new; each name one typing error away from a known class is asked about. */
+export async function addClasses(typed) {
+  const names = new Set();
+  for (const each of new Set(typed)) names.add(await meant(each));
+  for (const known of [null, ...[...state.classes.values()].map(({ name }) => name)]) names.delete(known);
+  return names.size > 0 && act("add_class", { classes: [...names] });
+}
+
 export const addClass = (name) => act("add_class", { classes: [name] });
 export const setKey = (id, key) => act("key", { name: id, key });
 export const rename = (id, name) => act("rename", { old: id, new: name });

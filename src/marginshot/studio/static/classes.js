@@ -81,9 +81,7 @@ function paste(event) {
   const lines = event.clipboardData.getData("text").split(/\r?\n/).map((line) => line.trim()).filter(Boolean);
   if (lines.length < 2) return;
   event.preventDefault();
-  const there = new Set([...state.classes.values()].map((group) => group.name));
-  const names = [...new Set(lines)].filter((line) => !there.has(line));
-  if (names.length) addClasses(names);
+  addClasses(lines);
 }
 
 export function init() {

@@ -27,10 +27,7 @@ export function nameClasses() {
   open("Name your classes", (close) => {
     const text = el("textarea", { rows: 8, dir: "auto", placeholder: "heron\ngull\ntern", "aria-label": "Names of classes, one a line" });
     const add = () => {
-      const there = new Set([...state.classes.values()].map(({ name }) => name));
-      const typed = text.value.split(text.value.includes("\n") ? /\n/ : /[,;\n]/).map((line) => line.trim());
-      const names = [...new Set(typed)].filter((name) => name && !there.has(name));
-      if (names.length) addClasses(names);
+      addClasses(text.value.split(text.value.includes("\n") ? /\n/ : /[,;\n]/).map((line) => line.trim()).filter(Boolean));
     };
     return [
       el("p", {}, "One a line. You can add, rename, merge and delete classes at any time."),

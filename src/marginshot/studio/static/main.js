@@ -15,12 +15,10 @@ import * as keys from "./keys.js";
 import * as map from "./map.js";
 import * as progress from "./progress.js";
 import * as select from "./select.js";
-import { fetchAnswers, fetchProject, on, put, refresh, say, state, tell } from "./store.js";
+import { fetchAnswers, fetchProject, isOtherRun, on, put, refresh, say, state, tell } from "./store.js";
 import * as toolbar from "./toolbar.js";
 
 const ENCODED_EVERY = 1500; // milliseconds between two requests for newly encoded items
-
-const RELOAD = 300; // milliseconds: the page that asked for it first notes what was found
 let lastLook = 0;
 
 function encoding(progressNow) {
@@ -88,7 +86,7 @@ function start() {
   listen({
     opened: found,
     lost,
-    reopened: ({ run }) => run !== state.project?.run && setTimeout(() => location.reload(), RELOAD),
+    reopened: ({ run }) => isOtherRun(run) && location.reload(),
     export: exporting,
     state: ({ version }) => (version > state.newest ? refresh() : fetchProject()),
     answers: refresh,

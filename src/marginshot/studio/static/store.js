@@ -23,6 +23,7 @@ export const state = {
   changed: new Int32Array(0), // rows whose label the last act changed elsewhere
   status: { words: "", note: "", changed: null, error: false },
   connected: true,
+  rescanning: false, // this page asked for the source to be read again, and loads anew by itself
   filter: null, // row -> whether views show it; null shows all
   view: { id: "classes", order: new Int32Array(0), sections: [], place: new Int32Array(0) },
   selection: new Set(),
@@ -135,8 +136,13 @@ function coalesced(work) {
 
 export const fetchAnswers = coalesced(async () => receive(await api.answers()));
 
+/** In another run a row may be another item. */
+export const isOtherRun = (run) => Boolean(state.project) && run !== state.project.run && !state.rescanning;
+
 export const fetchProject = coalesced(async () => {
-  state.project = await api.get("api/project");
+  const project = await api.get("api/project");
+  if (isOtherRun(project.run)) return location.reload();
+  state.project = project;
   state.newest = Math.max(state.newest, state.project.version);
   state.classes = new Map(state.project.classes.map((group, index) => [group.id, { ...group, index }]));
   tell("project");

@@ -8,8 +8,8 @@ import { $, count, el, items, percent, refill, settled } from "./dom.js";
 import { setHeads, setSize } from "./grid.js";
 import { estimate } from "./progress.js";
 import { recall, remember } from "./memory.js";
-import { GIVEN, on, say, state } from "./store.js";
-import { BATCH, resort, show, TABS, titleOf } from "./views.js";
+import { GIVEN, on, put, say, state } from "./store.js";
+import { BATCH, ignoresFilter, resort, show, TABS, titleOf } from "./views.js";
 
 const EMPTY = {
   next: "There is nothing to label next yet: items are still being read.",
@@ -98,9 +98,12 @@ const CONTROLS = {
 async function rescan() {
   try {
     say("Looking for new items …");
+    put({ rescanning: true });
     const found = await post("api/rescan", {});
     remember({ view: found.new ? "new" : recall().view, news: found });
+    location.reload();
   } catch (error) {
+    put({ rescanning: false });
     say(error.message, { error: true });
   }
 }
@@ -130,7 +133,8 @@ function drawTabs() {
 
 function drawControls() {
   if (!state.project) return;
-  const controls = CONTROLS[state.view.id]?.(state.view) || [];
+  const whole = ignoresFilter(state.view) && note("The filter does not apply here: these are chosen among all items.");
+  const controls = [...(CONTROLS[state.view.id]?.(state.view) || []), whole];
   refill($("controls"), controls.filter(Boolean));
   const isMap = state.view.id === "map";
   $("empty").hidden = isMap || state.view.order.length > 0;

@@ -44,13 +44,13 @@ async function search(query) {
   ]);
 }
 
-/** `live` views can say at any time how they would be ordered now; the others are asked of the server. */
+/** `live` views can say at any time how they would be ordered now; the others are asked of the server. `step`s are lists over all items, whatever is filtered. */
 const VIEWS = {
   classes: { title: "By class", build: everything, live: true },
   doubt: { title: "By doubt", build: doubtful, live: true },
-  next: { title: "Label next", build: async () => list("Label these next", await get(`api/next?n=${BATCH}`)) },
-  worklist: { title: "Check list", build: worklist },
-  audit: { title: "Random check", build: audit },
+  next: { title: "Label next", step: true, build: async () => list("Label these next", await get(`api/next?n=${BATCH}`)) },
+  worklist: { title: "Check list", step: true, build: worklist },
+  audit: { title: "Random check", step: true, build: audit },
   changed: { title: "Changed", build: () => grouped(state.changed) },
   none: { title: "None of these", build: none },
   map: { title: "Map", build: () => joined([]) },
@@ -66,6 +66,7 @@ export const TABS = ["classes", "doubt", "none", "map", "changed", "new"];
 /** Views that a page opens with again; the others depend on what was selected or typed. */
 const LASTING = [...TABS, "next", "worklist", "audit"];
 export const titleOf = (id) => VIEWS[id].title;
+export const ignoresFilter = ({ id }) => state.filter !== null && Boolean(VIEWS[id].step);
 
 /** A key acts on the selection: what a new view does not show is no longer selected. The map shows everything. */
 function forgetHidden() {
@@ -83,7 +84,7 @@ export async function show(id, param, turn = true) {
   const mine = ++asked;
   const waiting = setTimeout(() => say(`${titleOf(id)}: waiting for the answers …`), SLOW);
   try {
-    const built = events.merged(filtered(await VIEWS[id].build(param), state.filter));
+    const built = events.merged(filtered(await VIEWS[id].build(param), VIEWS[id].step ? null : state.filter));
     if (mine !== asked) return; // another view was asked for meanwhile
     if (state.status.words.startsWith(`${titleOf(id)}: `)) say("");
     put({ view: { id, param, ...built, place: placesOf(built.order, state.n), answered: answered(), moved: 0 } });
