@@ -106,6 +106,20 @@ def test_a_row_for_which_the_descent_finds_too_few_is_compared_with_all(rows_are
     assert_array_equal(nearest_of_each(stored, 3), exact)
 
 
+@pytest.mark.parametrize(("reason", "raised"), [(KeyboardInterrupt(), KeyboardInterrupt), (None, SystemError)])
+def test_ctrl_c_inside_the_descent_is_no_system_error(rows_are_many, monkeypatch, reason, raised):
+    """Compiled code returns with Ctrl-C pending; two SystemErrors are raised then, one from the other."""
+
+    def descend(*_, **__):
+        inner = SystemError("<function _numba_unpickle> returned a result with an exception set")
+        inner.__cause__ = reason
+        raise SystemError("CPUDispatcher(<function nn_descent>) returned a result with an exception set") from inner
+
+    monkeypatch.setattr("pynndescent.NNDescent", descend)
+    with pytest.raises(raised):
+        nearest_of_each(unit_rows(40, 4), 3)
+
+
 def test_without_pynndescent_the_search_is_slow_and_says_so(rows_are_many, without_pynndescent):
     stored = unit_rows(50, 4)
     with pytest.warns(RuntimeWarning, match=r"neighbours of 50 rows .* beyond 3 rows.*'marginshot\[large\]'"):

@@ -176,7 +176,7 @@ class BatchTask:
                 self.settings,
             )
             places = np.broadcast_to(self.n_query + np.arange(n_hidden), hidden.shape)
-            yield HiddenLabels(task, places, self.labels[across, hidden], np.ones(hidden.shape))
+            yield HiddenLabels(task, places, self.labels[across, hidden], np.ones(hidden.shape), hidden)
 
     def _grams_in(self, space: Space) -> Grams:
         """The kernel matrices (T, M, M) in which a mixture is fitted."""

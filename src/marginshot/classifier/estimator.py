@@ -154,6 +154,10 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         Iterations over all stages.
     domains_ : ndarray of int of shape (n_rows,) or None
         Domain of each row of `fit`, given or found; None where the transform knows none.
+    hidden_rows_ : ndarray of int of shape (n_hidden,)
+        Labelled rows of `fit` whose labels were hidden in turn; with more than a few hundred labels, a sample of them.
+    hidden_distributions_ : ndarray of shape (n_hidden, n_classes)
+        Probabilities of their classes by all other labels: where the row's own label has little, it may be wrong.
     solver_ : {"dual", "primal"}
     n_features_in_ : int
 
@@ -273,7 +277,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         n_rows = table.shape[0]
         known, weights = weigh_labels(sample_weight, read_labels(table, y), n_rows)
         n_classes, numbers = len(known.classes), read_numbers(groups, n_rows, "group")
-        starting_prior(self.prior, n_classes)
+        starting_prior(self.prior, n_classes)  # raises now, before rows are read, where it does not fit the classes
         is_large = chooses_primal(self.solver, settings, table, n_classes)
         if not settings.kernel_function.takes_rows and n_rows != table.shape[1]:
             raise ValueError(f'X must be a square kernel matrix with kernel="precomputed"; got shape {table.shape}.')
@@ -300,6 +304,10 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         self.objective_, self.n_iter_ = path.objective, path.n_iter.sum(axis=1)
         self.solver_ = "dual" if isinstance(task, SmallTask) else "primal"
         self.domains_ = task.domains
+        self.hidden_rows_, self.hidden_distributions_ = np.zeros(0, np.int64), np.zeros((0, task.n_classes))
+        if solution.hidden is not None:
+            self.hidden_rows_ = task.known.index[solution.hidden.positions]
+            self.hidden_distributions_ = solution.hidden.probabilities
         self._restore(predictor)
         if isinstance(task, SmallTask):
             self.alphas_ = task.alphas()

@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from marginshot.classifier.settings import Settings
 from marginshot.model.calibration import Combination, Evidence
@@ -48,8 +49,8 @@ class Space(Enum):
     OWN_LENGTHS = auto()
     """Averaged rows of their own lengths.
 
-    Of few classes one may hold nearly all rows. The task's mean then lies in its midst, and rows scaled to unit length
-    from there point anywhere.
+    With few classes one class may hold nearly all rows. The task's mean then lies inside it, and directions from the
+    mean carry no information.
     """
 
 
@@ -96,12 +97,30 @@ class HiddenLabels(NamedTuple):
         Hidden rows among the queries.
     labels : ndarray of int of shape (..., h)
     weights : ndarray of shape (..., h)
+    positions : ndarray of int of shape (..., h)
+        The hidden rows among the labelled rows of the whole task.
     """
 
     task: Task
     places: NDArray[np.int64]
     labels: NDArray[np.int64]
     weights: Array
+    positions: NDArray[np.int64]
+
+
+class HiddenAnswers(NamedTuple):
+    """What labelled rows would be without their own labels, as far as these were hidden.
+
+    Attributes
+    ----------
+    positions : ndarray of int of shape (..., h)
+        Among the labelled rows.
+    probabilities : ndarray of shape (..., h, N)
+        Of the classes, by the other labels, without regard to the classes' shares.
+    """
+
+    positions: NDArray[np.int64]
+    probabilities: Array
 
 
 class Task(Protocol):
@@ -163,6 +182,8 @@ class Solution:
     combination : Combination
     sharpness, weights : ndarray of shape (..., 2)
         Factors of the two experts' scores: by the accuracy to be expected, and by hidden labels.
+    hidden : HiddenAnswers or None
+        None where no label was hidden.
     """
 
     shares: Array
@@ -172,6 +193,7 @@ class Solution:
     combination: Combination
     sharpness: Array
     weights: Array
+    hidden: HiddenAnswers | None = None
 
     def sharpened(self, factors: Array) -> Self:
         """The solution with its experts' scores times ``factors`` (..., 2)."""
@@ -195,19 +217,23 @@ def solve(task: Task, settings: Settings, shares: Array, weights: Array | None =
     if not settings.answers.answers_jointly:
         return solution
     solution = solution.sharpened(_sharpness(task, solution))
-    solution = solution.believing(_weigh_experts(task, settings, solution) if weights is None else weights)
+    if weights is None:
+        weights, hidden = _weigh_experts(task, settings, solution)
+        solution = replace(solution, hidden=hidden)
+    solution = solution.believing(weights)
     if settings.meets_shares and task.n_query and np.any(solution.certainty):
         solution = solution.biased(meet_shares(solution.shares, solution.certainty, task.divide(solution)))
     return solution
 
 
-def _weigh_experts(task: Task, settings: Settings, solution: Solution) -> Array:
-    """Weights (..., 2) of the experts by labels that are hidden in turn; shares and sharpness stay as they were found.
+def _weigh_experts(task: Task, settings: Settings, solution: Solution) -> tuple[Array, HiddenAnswers | None]:
+    """Weights (..., 2) of the experts by labels that are hidden in turn, and what these rows would be without them.
 
-    Labels are no sample of the queries: the transductive expert answers hidden rows without the classes' shares.
+    Shares and sharpness stay as they were found. Labels are no sample of the queries: the transductive expert answers
+    hidden rows without the classes' shares.
     """
     log_shares = np.log(np.maximum(solution.shares, LEAST_SHARE))
-    logits, labels, weights = [], [], []
+    logits, labels, counted, positions = [], [], [], []
     for hidden in task.hide_labels():
         fitted = _fit_experts(hidden.task, settings, solution.shares, estimate=False).sharpened(solution.sharpness)
         scores = hidden.task.expert_scores(fitted)
@@ -215,10 +241,14 @@ def _weigh_experts(task: Task, settings: Settings, solution: Solution) -> Array:
         both = np.stack((scores.transductive - of_shares, scores.inductive), axis=-3)
         logits.append(np.take_along_axis(both, hidden.places[..., None, :, None], axis=-2))
         labels.append(hidden.labels)
-        weights.append(hidden.weights)
+        counted.append(hidden.weights)
+        positions.append(hidden.positions)
     if not labels:
-        return np.ones((*solution.shares.shape[:-1], 2))
-    return stack(np.concatenate(logits, axis=-2), np.concatenate(labels, axis=-1), np.concatenate(weights, axis=-1))
+        return np.ones((*solution.shares.shape[:-1], 2)), None
+    of_all = np.concatenate(logits, axis=-2)
+    weights = stack(of_all, np.concatenate(labels, axis=-1), np.concatenate(counted, axis=-1))
+    probabilities = softmax((weights[..., None, None] * of_all).sum(axis=-3), axis=-1)
+    return weights, HiddenAnswers(np.concatenate(positions, axis=-1), probabilities)
 
 
 def _fit_experts(task: Task, settings: Settings, shares: Array, estimate: bool) -> Solution:

@@ -263,7 +263,8 @@ class OneTask(ABC):
                     is_sample=True,
                 )
             )
-            yield HiddenLabels(task, np.searchsorted(task.sample[1], places[hidden]), labels[hidden], counted[hidden])
+            among_queries = np.searchsorted(task.sample[1], places[hidden])
+            yield HiddenLabels(task, among_queries, labels[hidden], counted[hidden], positions[hidden])
             if task.path.interrupted:
                 self.path = replace(self.path, interrupted=True)
 

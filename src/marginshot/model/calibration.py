@@ -106,9 +106,9 @@ class Calibration(ABC):
     Attributes
     ----------
     answers_jointly : bool
-        The scores hold the logits of a mixture.
+        Whether the scores hold the logits of a mixture.
     uses_graph : bool
-        They hold those of the graph of neighbours, too.
+        Whether the scores also hold the logits of the graph of neighbours.
     """
 
     name: ClassVar[str]
@@ -125,7 +125,7 @@ class Calibration(ABC):
         return probabilities
 
     def of_two(self, scores: Array) -> Array:
-        """One score (...) of two classes (..., 2): that of the second, above zero where it is the answer."""
+        """Binary decision score (...) from the scores of two classes (..., 2): positive for the second class."""
         return np.asarray(scores[..., 1] - scores[..., 0])
 
 
@@ -136,7 +136,7 @@ class Platt(Calibration):
     regression: ClassVar[Regression] = PLATT
 
     def combine(self, task: Margins, evidence: Evidence) -> Combination:
-        """A and B of each class, fitted on the support."""
+        """Platt's slope A and intercept B of each class, fitted on the support."""
         slope, intercept = task.fit_platt(self.regression)
         nothing = np.zeros(slope.shape[:-1])
         return Combination(slope, intercept, nothing, nothing, nothing)
@@ -146,7 +146,7 @@ class Platt(Calibration):
         return platt_probabilities(scores)
 
     def of_two(self, scores: Array) -> Array:
-        """Half the difference: Platt's log-odds of two classes mirror each other."""
+        """Binary decision score: half the difference, because Platt's log-odds of two classes mirror each other."""
         return 0.5 * super().of_two(scores)
 
 
@@ -163,7 +163,7 @@ class Unscaled(Calibration):
     name = "none"
 
     def combine(self, task: Margins, evidence: Evidence) -> Combination:
-        """One slope for all classes."""
+        """The margins times one factor, the same for all classes."""
         n_classes, nothing = evidence.n_classes, np.zeros(evidence.within.shape)
         slope = np.full((*nothing.shape, n_classes), self.sharpness(n_classes))
         return Combination(slope, np.zeros_like(slope), nothing, nothing, nothing)
@@ -179,7 +179,7 @@ class Softmax(Unscaled):
     name = "softmax"
 
     def sharpness(self, n_classes: int) -> float:
-        """log2(N)."""
+        """Factor log2(N) of the margins."""
         return float(np.log2(n_classes))
 
 

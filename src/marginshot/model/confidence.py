@@ -1,14 +1,14 @@
-"""Expected accuracy of a task's answers, by what confirms them, and scores that promise as much.
+"""Expected accuracy of a task's answers from the agreement of resampled examples; scores rescaled to it.
 
 One label a class leaves nothing to check with. Instead every class gets another example, drawn from the rows that are
 labelled or answered with it, and every row gets the class of its nearest example. The share of rows whose answer is
 confirmed is the agreement. It uses the encoder's rows, without neighbours, mixture and planes, and is high where
-classes are far apart. The examples that were given confirm some answers too. Over encoders, ways and regimes
+classes are far apart. The agreement of the given examples is measured likewise. Over encoders, ways and regimes
 
     logit accuracy = 0.85 logit agreement + 0.65 logit agreement of the given + 0.6 log(rows a class / 16) − 0.35
 
 where rows beyond 16 a class change nothing. Scores are multiplied by one number a task, such that their mean largest
-probability is the accuracy expected. Where classes have several labels, `marginshot.model.stacking` goes on from there.
+probability is the accuracy expected. Where classes have several labels, `marginshot.model.stacking` starts from there.
 
 Arrays of a batch have a leading axis of tasks, written (...); those of one task have none.
 """
@@ -27,7 +27,7 @@ _GOLDEN = (5**0.5 - 1) / 2  # spreads the places at which the classes begin to d
 # Fitted by least absolute differences of accuracy and expectation at one shot: 4 to 40 ways, 12 to 300 rows a class,
 # even and uneven, on validation features of EfficientNet-lite0, small ResNet, CUB, CLINC150, TREC, TrashNet, ESC-50 and
 # bursts. Left out in turn, these eight are off by 3 to 19 points, 10.6 in the mean: classes that are no clusters
-# (TrashNet, ESC-50) are promised too much, and with one label a class nobody can know.
+# (TrashNet, ESC-50) are promised too much, which one label a class cannot reveal.
 OF_AGREEMENT, OF_GIVEN, OF_ROWS, USUAL_ROWS, CONSTANT = 0.85, 0.65, 0.6, 16.0, -0.35
 LEAST_SHARE, MOST_SHARE = 0.02, 0.995  # bounds beyond which a few rows decide
 _STEPS, _LONGEST = 8, 0.6  # of Newton's method, and its longest step
@@ -94,7 +94,7 @@ def agreement(gram: NDArray[np.floating], classes: Labels, n_pool: int, n_classe
 
 
 def expected_log_odds(agreed: Array, of_given: Array, rows_a_class: float) -> Array:
-    """Log-odds (...) of one-shot answers to be right that examples, drawn again and given, confirm so far.
+    """Predicted log-odds (...) of the accuracy of one-shot answers, from both agreements and the rows a class.
 
     Examples
     --------

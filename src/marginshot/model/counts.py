@@ -1,4 +1,4 @@
-"""Class counts: biases under which the answers to the queries have the shares of the classes, where these are certain.
+"""Biases that make the counts of the answers match known class shares (Sinkhorn's scaling).
 
 Not in the paper. Where the shares π of the classes among m queries are known, answers with other counts contain errors.
 Scores z are corrected by one bias a class, so that
@@ -6,14 +6,13 @@ Scores z are corrected by one bias a class, so that
     Σ_i softmax_c(2 (z_i + b)) = m π_c
 
 This is Sinkhorn's scaling, an optimal transport of queries to classes of known sizes. The sum is sharper than the
-probabilities softmax(z + b) and softer than the labels. Rows whose scores are all zero say nothing
-and are not counted.
+probabilities softmax(z + b) and softer than the labels. Rows whose scores are all zero are not counted.
 
 The biases minimise the convex function ½ Σ_i logsumexp(2 (z_i + b)) − m π·b. Newton's method needs the counts and their
 derivatives, which are sums over rows: a large task adds them up block by block.
 
-Shares that are given are certain. Estimated ones are in part, where they are found to be equal
-(`marginshot.model.shares`); a part of the biases is added then.
+Shares that the user gives are certain. Estimated shares are certain only in part, and only where they are found to be
+equal (`marginshot.model.shares`); that part of the biases is then added.
 """
 
 from __future__ import annotations

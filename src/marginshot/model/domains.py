@@ -4,15 +4,15 @@ Not in the paper. A camera, a light or a source shifts all rows it gave. The shi
 between classes: then all infrared pictures are nearest to one and the same class. Each domain is therefore seen from
 its own mean.
 
-Rows are split in two by 2-means, from each of the directions of largest variance. The labels say whether a split is one
-of domains: its side then says nothing of the class. With n_c labels of class c, k_c of them on the second side, which
+Rows are split in two by 2-means, from each of the directions of largest variance. The labels show if a split is one
+of domains: its side is then independent of the class. With n_c labels of class c, k_c of them on the second side, which
 holds a share q of the rows,
 
     log BetaBin(Σ k_c; Σ n_c, ½, ½) − Σ_c log BetaBin(k_c; n_c, q, 1 − q)
 
 is the log-odds that the same unknown share of every class lies there, and not one of its own for each class. They are
 large where labelled rows of one class lie on both sides, and where all of many classes lie on one, as with examples by
-day alone. With one label a class on both sides nobody can know. The parts found are split again as long as that holds.
+day alone. One label a class on both sides decides nothing. The parts found are split again as long as that holds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Indices = NDArray[np.int64]
 # Prior log-odds against a split of domains. On the validation sets no other split has more than 2.4; two cameras
 # have 3.9 and more with examples by day, 2.5 to 9.7 with five and ten labels a class from both.
 LEAST_EVIDENCE = 3.0
-LEAST_ROWS = 200  # on either side of a split: fewer say little
+LEAST_ROWS = 200  # on either side of a split: fewer are no evidence
 LEAST_SHARE = 0.05  # of the rows, on either side: fewer may be one group of a class
 _DIRECTIONS = 4  # from which splits start
 _SAMPLED_ROWS = 2000  # on which splits are found

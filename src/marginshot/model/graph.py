@@ -14,12 +14,12 @@ Each class spreads as much: columns of F are divided by the labelled rows of the
 that is worth 0.6 to 2.4 points on validation features; with equal ones nothing changes. The logits are
 ω log(F_c / Σ F + 0.001).
 
-In many dimensions the distances to all rows are nearly equal, and a neighbour says little about the class:
+In many dimensions the distances to all rows are nearly equal, and a neighbour hardly predicts the class:
 ω = min(1, (5/δ)²) falls with the dimension δ at which distances to neighbours grow (Levina and Bickel, "Maximum
 likelihood estimation of intrinsic dimension", NeurIPS 2004). δ is 4 to 8 for pixels and 12 to 17 for the features of
 deep encoders, where the weight of the graph is small.
 
-Classes that overlap have neighbours of any class. Labels that are hidden in turn find that out
+Where classes overlap, neighbours may be of any class. Labels hidden in turn measure how far the graph can be trusted
 (`marginshot.model.stacking`).
 """
 
@@ -51,8 +51,8 @@ _TOL, _MAX_ITER = 1e-9, 200  # of the conjugate gradients; 60 iterations are usu
 def measure_edges(squares: Array) -> tuple[float, float]:
     """Width s of the edges and weight ω of the graph, from squared distances (M, k) to the neighbours, nearest first.
 
-    1/δ is the mean of log (distance to the last neighbour / distance to another). Copies of a row say nothing of
-    distances. Where all rows are copies the dimension is unknown, and the graph is silent.
+    1/δ is the mean of log (distance to the last neighbour / distance to another). Copies of a row are left out. Where
+    all rows are copies the dimension is unknown, and ω is 0.
 
     Examples
     --------
@@ -65,9 +65,9 @@ def measure_edges(squares: Array) -> tuple[float, float]:
 
 
 def even_masses(reached: Array, masses: Array) -> None:
-    """Divide by the weight of each class: its number of labelled rows is not its share of all rows.
+    """Divide by the labelled weight of each class, so that classes with more labels do not dominate.
 
-    ``reached`` (M, N), changed in place, is what has spread from labelled rows that count for ``masses`` (N,).
+    ``reached`` (M, N) holds the spread labels and is changed in place; ``masses`` (N,) are the labelled weights.
     """
     mean = masses.mean()
     for c in range(len(masses)):
@@ -76,7 +76,7 @@ def even_masses(reached: Array, masses: Array) -> None:
 
 
 def graph_logits(reached: Array, weight: float, least: float) -> Array:
-    """Logits ω log(F_c / Σ F + 0.001), (M, N), of what has spread to each row: alike where only ``least`` has."""
+    """Logits ω log(F_c / Σ F + 0.001), (M, N), of spread labels; all equal in rows whose sum is at most ``least``."""
     return weight * log_shares(reached, least, DOUBT)
 
 
@@ -150,15 +150,14 @@ class LabelGraph:
     def logits(self, stored: NDArray[np.floating], rows: NDArray[np.floating], around: Neighbourhood) -> Array:
         """Logits (n, N) at later unit ``rows`` (n, D), from their neighbours among the ``stored`` rows of `fit`.
 
-        A later row takes from its neighbours what a row of `fit` did: Σ_j w_ij F_j / √D_j. One that is a row of `fit`
-        has what that row has.
+        A new row gets Σ_j w_ij F_j / √D_j over its neighbours. A row already seen in `fit` keeps its value.
         """
         logits = np.zeros((len(rows), self.reached.shape[1]))
         logits[around.filled] = graph_logits(self._reach(stored, rows[around.filled], around), self.weight, 0.0)
         return logits
 
     def _reach(self, stored: NDArray[np.floating], rows: NDArray[np.floating], around: Neighbourhood) -> Array:
-        """What spreads to later rows (f, D) that have a direction, (f, N)."""
+        """Labels spread to later rows (f, D) that have a direction, (f, N)."""
         squares = squared_distances(rows, stored, around.nearest)
         # Only the ratios between classes count, so the nearest has weight 1, however far it is.
         weights = np.exp((squares.min(axis=1, initial=np.inf, keepdims=True) - squares) / self.width)
@@ -212,9 +211,9 @@ class Spread:
         return cls(ties, known, ties.spread(known))
 
     def changed(self, known: Array, before: Indices) -> Spread:
-        """Labels ``known`` (M, N') instead, whose class c was the class ``before`` (N',) here, −1 where it is new.
+        """Update after a change of labels to ``known`` (M, N'); ``before`` (N',) maps new classes to old, or to −1.
 
-        F is linear in Y: only what differs is spread.
+        F is linear in Y, so only the differences are spread.
         """
         same = len(before) == self.known.shape[1] and (before == np.arange(len(before))).all()
         was, reached = (

@@ -26,11 +26,12 @@ class Kernel:
     Attributes
     ----------
     is_linear : bool
-        Planes in the space of the kernel are planes in the space of the rows.
+        Whether planes in the space of the kernel are planes in the space of the rows.
     is_named : bool
-        It is a function of inner products: rows may be averaged first, and `approximation` says how it is approximated.
+        Whether it is a function of inner products: then rows may be averaged first, and `approximation` gives the
+        parameters of its approximation.
     takes_rows : bool
-        It is given rows, and not the matrix itself.
+        Whether it is given rows, and not the kernel matrix itself.
     """
 
     gamma: Any = "scale"

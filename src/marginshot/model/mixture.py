@@ -19,7 +19,7 @@ the more so the more dimensions there are. So the evidence takes a quarter of th
 centre. Where neither queries nor labelled rows form clusters, shares stay equal and the logits are zero. They are zero
 too with fewer than two queries a class, unless nearly all queries lie in a few classes.
 
-Clusters may have nothing to do with the classes. Labels that are hidden in turn find that out
+Clusters may have nothing to do with the classes. Labels hidden in turn measure how far the mixture can be trusted
 (`marginshot.model.stacking`).
 
 Hints, the logits of `marginshot.model.graph`, are added to log p(c | x) while centres and shares are estimated.
@@ -77,8 +77,9 @@ LEFT_OUT = 0.25  # weight of the leave-one-out variance beside the variance as f
 # Share of the variance that classes must explain to be clusters: of queries, left out of their centres, and of labelled
 # rows, of which there are fewer. Not flat above: twice as much costs 0.3 and 0.2, half as much nothing.
 EXPLAINED_OF_QUERIES, EXPLAINED_OF_SUPPORT = 0.03, 0.1
-# The former where no class has a second label that could contradict: averaging with neighbours makes clusters of
-# anything. With few classes one may hold nearly all queries, and then clusters explain little. Flat: 0.04 to 0.16.
+# With one label a class, require 0.08 of queries: averaging with neighbours makes false clusters, which no second label
+# contradicts. Not with up to four classes: one may hold nearly all queries, and clusters then explain little. Flat:
+# 0.04 to 0.16.
 EXPLAINED_UNCHECKED, FEW_CLASSES = 0.08, 4
 HINTS_IN_EVIDENCE = 0.5  # weight of the hints when divisions are compared: neighbours err together. Flat: 0.25 to 1
 
@@ -100,7 +101,8 @@ class Mixture(NamedTuple):
     evidence : float
         Log-probability of the rows, up to that of the counts and a constant.
     clustered : bool
-        Whether queries, left out, are nearer to their centre than to the task's mean. Where not, the logits are zero.
+        Whether clusters explain enough of the variance, and queries suffice; if not, the logits are zero. Always true
+        of the result for given shares.
     equality : float
         Certainty, 0 to 1, that all queries are divided equally, where the evidence chose so; else 0.
     """
@@ -222,13 +224,13 @@ def fit_mixture(
     if not (clustered and enough_queries(n_query, found.shares)):
         return believe(equal, 0.0, shares, 0.0)
     if lead > 0.0:
-        # Counts of a sample say little of whether all counts are equal.
+        # The counts of a sample hardly show whether the counts of all queries are equal.
         return believe(equal, 1.0, shares, certainty_of_equal(lead, n_classes) if m == n_query else 0.0)
     return believe(found, 1.0, found.shares, 0.0)
 
 
 def believe(mixture: Mixture, heard: float, shares: Array, equality: float) -> Mixture:
-    """The mixture with these ``shares`` (N,) and the certainty of their ``equality``; silent where ``heard`` is 0."""
+    """The mixture with its final ``shares`` (N,) and their ``equality``; its logits are zeroed where ``heard`` is 0."""
     return Mixture(
         heard * mixture.coef,
         heard * mixture.intercept,
@@ -280,9 +282,9 @@ def alternate(
     pseudo_count: float,
     start: Array,
 ) -> Mixture:
-    """The mixture after the last round, from the responsibilities ``start`` (N, m), as it is before it is trusted.
+    """Run expectation-maximisation from the responsibilities ``start`` (N, m); the caller decides on the result's use.
 
-    ``shares`` (N,) are kept to. Where there are none, (0,), shares follow the counts and some pseudo-counts.
+    The given ``shares`` (N,) are kept. An empty array, (0,), lets them follow the counts plus ``pseudo_count``.
     """
     n_classes, n = support.members.shape
     n_query = hints.shape[1]
@@ -360,9 +362,10 @@ def respond(logits: Array, shares: Array, pseudo_count: float, factors: Array) -
 
 
 def are_clustered(left_out: float, geometry: Geometry, support: Support) -> bool:
-    """Whether queries, left out, are nearer to their centre than to the task's mean, from which they are left out too.
+    """Whether the clusters explain enough of the queries' variance, by leave-one-out distances.
 
-    ``left_out`` is the sum of their squared distances to their centres.
+    ``left_out`` is the sum of the queries' squared distances to their centres, each query left out of its centre. It is
+    compared with that to the task's mean, each left out of the mean too.
     """
     n_classes, n = support.members.shape
     unchecked = n <= n_classes and n_classes > FEW_CLASSES
@@ -371,7 +374,7 @@ def are_clustered(left_out: float, geometry: Geometry, support: Support) -> bool
 
 
 def labels_are_clustered(geometry: Geometry, support: Support) -> bool:
-    """Whether labelled rows are nearer to their class mean than to the task's, by the sample variance of classes."""
+    """Whether the classes explain enough of the labelled rows' variance, by the sample variance within classes."""
     within, to_mean = 0.0, 0.0
     for i in range(len(support.labels)):
         own = support.labels[i]

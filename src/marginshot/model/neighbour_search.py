@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 import numpy as np
@@ -46,9 +47,8 @@ def search_is_fast(n_rows: int) -> bool:
 def nearest_of_each(rows: Array, k: int) -> Indices:
     """Indices (M, k) of the k rows nearest to each of the unit rows (M, D), itself left out, nearest first.
 
-    Approximate beyond `LARGEST_EXACT` rows, and then the same whenever it is asked with as many threads. Without
-    pynndescent all pairs are compared even so, because a slow answer can be waited for or stopped; the warning comes
-    first.
+    Approximate beyond `LARGEST_EXACT` rows, with the same result for the same rows and number of threads. Without
+    pynndescent the search stays exact, which is slow, and a warning comes first.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def compare_all(rows: Array, k: int, places: Indices) -> Indices:
 def nearest_in_gram(gram: Array, k: int) -> Indices:
     """Indices (M, k) of the k rows nearest to each of unit rows with inner products (M, M), nearest first.
 
-    A row without direction is nobody's neighbour and has itself for neighbours.
+    A row without direction is a neighbour of no other row, and has itself for neighbours.
     """
     if not k:
         return np.empty((len(gram), 0), dtype=np.int64)
@@ -112,7 +112,7 @@ def _descend(rows: Array, k: int) -> Indices:
     import numba
     from pynndescent import NNDescent
 
-    with _ONE_DESCENT, warnings.catch_warnings():
+    with _ONE_DESCENT, warnings.catch_warnings(), _own_interrupts():
         warnings.filterwarnings("ignore", "Failed to correctly find")  # such rows are compared with all below
         graph, distances = NNDescent(
             rows,
@@ -127,6 +127,20 @@ def _descend(rows: Array, k: int) -> Indices:
     short = np.flatnonzero(near.sum(axis=1) < k)
     nearest[short] = compare_all(rows, k, short)
     return nearest
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Raise KeyboardInterrupt where compiled code makes a SystemError of it, or a chain of them."""
+    try:
+        yield
+    except SystemError as error:
+        reason: BaseException | None = error
+        while reason is not None and not isinstance(reason, KeyboardInterrupt):
+            reason = reason.__cause__
+        if reason is not None:
+            raise KeyboardInterrupt from error
+        raise
 
 
 def _by_strips(rows: Array, k: int, cosines: Callable[[int, Array], Array]) -> Indices:

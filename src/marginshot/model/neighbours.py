@@ -38,9 +38,10 @@ def neighbour_weight(n_support: int, n_classes: int) -> float:
 
 
 def neighbours_in_task(n_neighbors: int, n_support: int, n_rows: int, n_classes: int) -> int:
-    """Neighbours of a row in a task of few rows: as many others as a class has, or a quarter of the queries has.
+    """Number of neighbours in a small task: at most the other rows of an average class, or of a quarter of the queries.
 
-    Those farther away are of other classes. Instead of one there are none: rows averaged with each other are one row.
+    Neighbours beyond these are mostly of other classes. Where only one would be left, none is used, because two rows
+    averaged with each other become one.
 
     Examples
     --------
@@ -52,9 +53,9 @@ def neighbours_in_task(n_neighbors: int, n_support: int, n_rows: int, n_classes:
 
 
 def neighbours_among(n_neighbors: int, n_rows: int) -> int:
-    """Neighbours of a row among so few: at most half of the others.
+    """Number of neighbours of a row among ``n_rows``: ``n_neighbors``, but at most half of the other rows.
 
-    Two rows averaged with each other would be one.
+    None among two rows, because two rows averaged with each other become one.
 
     Examples
     --------
@@ -98,7 +99,7 @@ class Neighbourhood:
     Attributes
     ----------
     filled : ndarray of bool of shape (n,)
-        Rows that have a direction; the other attributes speak of these alone.
+        Rows that have a direction; the other attributes are of these rows alone.
     nearest : ndarray of int of shape (f, k)
         Places of their neighbours among the rows stored, the nearest first.
     same : ndarray of int of shape (f,)

@@ -85,10 +85,10 @@ def entropy(probabilities: Matrix) -> float:
 
 
 def leave_out(squares: Matrix, weights: Matrix, sizes: Vector) -> Matrix:
-    """Squared distances (N, M) to centres of total weights ``sizes`` (N,), each row left out of its centre.
+    """Leave-one-out squared distances (N, M) from rows to centres, from the ``squares`` (N, M) with each row left in.
 
-    x − C without x is longer than x − C by the size of the centre over its size without x. ``weights`` (N, M) say what
-    each row counts for in each centre.
+    Leaving a row out of its centre scales its distance by size / (size − weight), with the ``weights`` (N, M) of rows
+    in centres and the total weights ``sizes`` (N,) of centres.
     """
     return squares * (sizes[:, None] / (sizes[:, None] - weights)) ** 2
 

@@ -13,8 +13,8 @@ and compares their evidence, to which this module adds the log-probability of th
   choice of so many, and every vector of counts among these. Only with more than five classes, and only where free
   shares already beat equal ones.
 
-Where equal shares win, the lead of their evidence says how certain they are, and answers meet them so far
-(`marginshot.model.counts`).
+Where equal shares win, the lead of their evidence measures how certain they are. Answers are corrected towards them to
+that degree (`marginshot.model.counts`).
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ LEAST_COUNT = 1e-3  # of a class whose pseudo-count is negative. Flat: 1e-4 to 1
 # Added to the counts of a class when its share is sought. With a half, the share is close to exp E[log π] under a flat
 # Dirichlet; with minus one, a class with fewer than a query soon has none.
 PSEUDO_COUNT_FREE, PSEUDO_COUNT_SPARSE = 0.5, -1.0
-# Prior log-odds of equal shares, for each share that another division leaves free. The larger where only the offset
-# depends on them: planes that assume equal shares answer unequal ones fairly well.
+# Prior log-odds of equal shares, for each share that another division leaves free. Use 6 when shares set only the
+# offset, because planes tolerate a wrong prior: with equal shares assumed they answer unequal ones fairly well.
 EQUAL_ODDS, EQUAL_ODDS_OF_OFFSETS = 1.0, 6.0
 # Effective dimension d up to which the prior log-odds are those above; beyond, they are (d / 36)^1.5, because rows are
 # not balls and the evidence of many dimensions is overstated.
 # Acts at 20 and more ways, and is flat there: 24 to 54.
 DIMENSIONS_OF_A_NAT = 36.0
-# Such log-odds that each absent class counts for: one for its share, one for its centre, which no query moves. One less
-# costs 0.2 points where classes are absent.
+# Prior log-odds per absent class, in units of EQUAL_ODDS as raised in many dimensions: one for its share, one for its
+# centre, which no query moves. One less costs 0.2 points where classes are absent.
 ODDS_OF_ABSENT = 2.0
 # Lead of the evidence for equal shares, for each share that another division leaves free, at which they are certain to
 # 1 − 1/e. Chosen on validation features of EfficientNet-lite0, small ResNet, CUB, CLINC150 and digits, 5 to 20 ways. A

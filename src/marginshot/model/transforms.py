@@ -66,7 +66,7 @@ class CentreAndNormalise(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self.unit_rows(self._check(X, reset=False))[0]
 
     def learn(self, X: Array, codes: NDArray[np.int64] | None = None) -> Self:
-        """Store the mean of ``X`` (n_rows, n_features); class indices ``codes`` (n_rows,) say nothing here."""
+        """Store the mean of ``X`` (n_rows, n_features); class indices ``codes`` (n_rows,) are ignored."""
         self.mean_ = self.prepare(X).mean(axis=0, dtype=np.float64)
         return self
 
@@ -81,7 +81,7 @@ class CentreAndNormalise(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         groups: NDArray[np.int64] | None = None,
         domains: NDArray[np.int64] | None = None,
     ) -> tuple[Array, Array]:
-        """`learn`, then `unit_rows` of the rows learned from; ``groups`` and ``domains`` (n_rows,) say nothing here."""
+        """`learn`, then `unit_rows` of the rows learned from; ``groups`` and ``domains`` (n_rows,) are ignored."""
         return self.learn(X, codes).unit_rows(X)
 
     def prepare(self, X: Array) -> Array:
@@ -123,7 +123,7 @@ class CentreAndNormalise(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 
 def transform_rows(transformer: Any, rows: Array) -> Array:
-    """Checked rows (n, D) by a fitted transformer, as an array whatever scikit-learn's ``transform_output`` says.
+    """Checked rows (n, D) by a fitted transformer, as an array whatever scikit-learn's ``transform_output`` is.
 
     Ours does not check them again; a user's may.
     """
@@ -133,7 +133,7 @@ def transform_rows(transformer: Any, rows: Array) -> Array:
 
 
 def gives_directions(transformer: Any) -> bool:
-    """Whether transformed rows have unit length, so that a row of zeros has no direction and says nothing of its class.
+    """Whether transformed rows have unit length, so that a row of zeros has no direction and shows no class.
 
     Without a transformer, or with a user's, zeros are numbers like any others.
     """
