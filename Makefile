@@ -8,7 +8,7 @@ EXTRAS := pictures,texts,sounds,heif,studio,evaluate,figures,parquet,tune,large,
 CORE := studio,evaluate,figures,parquet,tune,large,scale
 comma := ,
 
-.PHONY: axe demo test lint docs coverage lowest bench crash fuzz lock audit clean
+.PHONY: axe demo test lint docs coverage lowest bench results crash fuzz lock audit clean
 
 # Five methods on the same 10,000 tasks, then a thousand pictures labelled from five examples a class.
 demo: $(VENV)/.demo
@@ -49,6 +49,10 @@ lowest: $(LOWEST)/.installed
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/engine.py
+
+# Tables of docs/results that are older than the code: make results ONLY="folders calibration".
+results: $(VENV)/.dev
+	$(BIN)/python benchmarks/results.py $(if $(ONLY),--only $(ONLY))
 
 # Kills every command at every file-system event of a small run; `make test` at a sample of them.
 crash: $(VENV)/.dev

@@ -11,13 +11,17 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marginshot import PRESETS, Settings, solve_tasks
+from marginshot.batch import solve as engine
+from marginshot.classifier import pipeline
 from marginshot.data.features import load_features
 from marginshot.data.sampler import TaskBatch, TaskSampler
 from marginshot.evaluation.statistics import (
@@ -35,6 +39,28 @@ CELLS: dict[str, dict[str, Any]] = {
 }
 PAPER, AUTO = PRESETS["paper"], PRESETS["auto"]
 ADDED = ("feature_transform", "n_neighbors", "prior")
+
+
+def without_regression() -> AbstractContextManager[Any]:
+    """The transductive expert answers alone."""
+    return patch.object(pipeline, "WEIGHT_OF_REGRESSION", 0.0)
+
+
+def without_hidden_labels() -> AbstractContextManager[Any]:
+    """No label is hidden; the experts are believed as much as their expected accuracy says."""
+
+    def solve(task: Any, settings: Settings, shares: NDArray[Any]) -> pipeline.Solution:
+        return pipeline.solve(task, settings, shares, weights=np.ones((task.n_tasks, 2)))
+
+    return patch.object(engine, "solve", solve)
+
+
+#: Steps of `auto` that no option turns off.
+STEPS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "− regression": without_regression,
+    "− hidden labels": without_hidden_labels,
+}
+
 # A mixture answers for the classes' shares as well, so without it the softmax keeps the order of the margins.
 VARIANTS: dict[str, Mapping[str, Any]] = {
     "paper": PAPER,
@@ -48,6 +74,7 @@ VARIANTS: dict[str, Mapping[str, Any]] = {
     "− graph (mixture)": AUTO | {"calibration": "mixture"},
     "− graph, neighbours": AUTO | {"calibration": "mixture", "n_neighbors": 0},
     "− graph, mixture (softmax)": AUTO | {"calibration": "softmax"},
+    **dict.fromkeys(STEPS, AUTO),
 }
 # How much hangs on the constants that the preset takes over from the paper.
 CONSTANTS: dict[str, dict[str, Any]] = {
@@ -77,6 +104,11 @@ def answers(sampler: TaskSampler, n_tasks: int, options: Mapping[str, Any]) -> t
     return 100 * np.concatenate(right), 100 * expected_calibration_error(counts), 1e3 * spent / n_tasks
 
 
+def describe(difference: float, interval: float) -> str:
+    """A difference in points; 0 where every task has the same answers."""
+    return f"{difference:+.1f} ± {interval:.1f}".replace("-", "−") if interval else "0"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("features", nargs="+")
@@ -86,8 +118,11 @@ def main() -> None:
         bank = load_features(path)
         samplers = [TaskSampler(bank, **cell) for cell in CELLS.values()]
         solve_tasks(np.eye(2)[None], [[0, 1]], np.eye(2)[None], "auto")  # compile before the clock runs
-        results = {name: [answers(s, arguments.tasks, options) for s in samplers] for name, options in VARIANTS.items()}
-        print(f"\n{bank.source}, {arguments.tasks} tasks\n\n| | {' | '.join(CELLS)} |\n|---|{'---|' * len(CELLS)}")
+        results = {}
+        for name, options in VARIANTS.items():
+            with STEPS.get(name, nullcontext)():
+                results[name] = [answers(sampler, arguments.tasks, options) for sampler in samplers]
+        print(f"\n`{bank.source}`, {arguments.tasks} tasks:\n\n| | {' | '.join(CELLS)} |\n|---|{'---|' * len(CELLS)}")
         reference = results["paper"]
         for name, cells in results.items():
             if name == "auto":
@@ -96,7 +131,7 @@ def main() -> None:
                 row = ["**{:.1f}** ± {:.1f}".format(*mean_and_interval(right)) for right, _, _ in cells]
             else:
                 pairs = [(mine[0], other[0]) for mine, other in zip(cells, reference, strict=True)]
-                row = ["{:+.1f} ± {:.1f}".format(*paired_difference(*pair)) for pair in pairs]
+                row = [describe(*paired_difference(*pair)) for pair in pairs]
             print(f"| {name} | {' | '.join(row)} |")
         for name in ("paper", "auto"):
             print(f"| ECE %, {name} | {' | '.join(f'{ece:.1f}' for _, ece, _ in results[name])} |")

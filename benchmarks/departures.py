@@ -90,7 +90,7 @@ def main() -> None:
     for path in arguments.features:
         bank = load_features(path)
         samplers = [TaskSampler(bank, n_shot=n_shot) for n_shot in SHOTS]
-        print(f"\n{bank.source}, 5 ways, {arguments.tasks} tasks\n")
+        print(f"\n`{bank.source}`, 5 ways, {arguments.tasks} tasks:\n")
         print("| | 1 shot | 5 shots | ECE, 1 shot | ECE, 5 shots |\n|---|---|---|---|---|")
         reference = [answers(sampler, arguments.tasks, {}) for sampler in samplers]
         for name, options in VARIANTS.items():

@@ -34,7 +34,6 @@ from marginshot.batch.task import BatchTask  # noqa: E402
 from marginshot.classifier.settings import Settings  # noqa: E402
 from marginshot.data.table import FeatureTable  # noqa: E402
 from marginshot.model.platt import PLATT  # noqa: E402
-from marginshot.model.transforms import CentreAndNormalise  # noqa: E402
 from reference.scipy_fs_tmmc import label_queries  # noqa: E402
 from tasks_for_tests import rows_from_bank  # noqa: E402
 
@@ -89,13 +88,14 @@ def stage_shares(X: np.ndarray, support: np.ndarray, labels: np.ndarray, query: 
     spent = dict.fromkeys(("gram", "solve", "scaling"), 0.0)
     settings, offsets = Settings(), np.full((16, WAY), 2 / WAY - 1)
     start = time.perf_counter()
-    transformer, tasks = CentreAndNormalise(), TableTasks(FeatureTable(X), support, query, labels)
+    transformer, tasks = settings.make_transformer(), TableTasks(FeatureTable(X), support, query, labels)
     tasks.share(transformer)
     spent["gram"] += time.perf_counter() - start
     for first in range(0, len(support) - 15, 16):
         part = slice(first, first + 16)
-        task = BatchTask(tasks, part, labels[part], WAY, transformer, settings)
         marks = [time.perf_counter()]
+        plain, lengths = tasks.inner(part, transformer, settings.kernel_function)
+        task = BatchTask(plain, lengths, labels[part], tasks.support_sums(part), WAY, transformer, settings)
         task.transform()
         task.build_kernel()
         marks.append(time.perf_counter())

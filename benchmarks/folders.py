@@ -1,10 +1,11 @@
-"""Folders as they are: accuracy and promise of `auto` beside FS-MMC and logistic regression, on whole validation sets.
+"""Folders as they are: accuracy and promise of `auto` beside what scikit-learn has, on whole validation sets.
 
-Worlds: examples drawn at random, classes of even and uneven sizes, two cameras (all examples from one, or from
-both), bursts (all frames of some scenes labelled, or single frames). One row a world and number of examples, two
-cameras with the accuracy of each. Prints a table, and writes JSON with --json.
+    python benchmarks/folders.py --data ../shared/data/features [--draws 4] [--only birds] [--json folders.json]
 
-    python benchmarks/folders.py --data ../shared/data/features --draws 4 --json folders.json
+Worlds: examples drawn at random, classes of even and uneven sizes, a tenth of the labels wrong, two cameras (all
+examples from one, or from both), bursts (all frames of some scenes labelled, or single frames). Prints a Markdown table
+with a row for each world and number of examples; cells of two cameras have the accuracy of each. ``--before`` names the
+--json of an earlier version, whose accuracies become a column; docs/results/folders.md explains the others.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from pathlib import Path
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
+from sklearn.semi_supervised import LabelSpreading
 
 from marginshot import TransductiveMaxMarginClassifier
 
 
 @dataclass(frozen=True)
 class World:
-    """A file, how much of it is used, and how examples are drawn."""
+    """A file, how much of it is used, how examples are drawn, and the share of wrong ones among them."""
 
     file: str
     n_classes: int
@@ -31,10 +33,12 @@ class World:
     examples: tuple[int, ...]
     drawn: str = "random"
     uneven: bool = False
+    wrong: float = 0.0
 
     @property
     def name(self) -> str:
-        return f"{self.file.split('_')[0]}{', uneven' if self.uneven else ''}, {self.drawn}"
+        source = self.file.removesuffix("-val").replace("_", " ")
+        return f"{source}{', uneven' * self.uneven}, {self.drawn}{', wrong labels' * bool(self.wrong)}"
 
 
 _SETS = (
@@ -49,6 +53,7 @@ _SETS = (
 WORLDS = (
     *(World(*given) for given in _SETS),
     *(World(file, n, rows, (1, 3), uneven=True) for file, n, rows, _ in _SETS),
+    *(World(file, n, rows, (3, 10), wrong=0.1) for file, n, rows, _ in _SETS),
     World("birds_night-val", 12, 60, (1, 3, 10), "examples by day"),
     World("birds_night-val", 12, 60, (1, 3, 10)),
     World("birds_burst-val", 12, 60, (1, 3), "whole scenes"),
@@ -97,16 +102,24 @@ def draw(world: World, n_examples: int, data: Path, seed: int) -> Folder:
             given[np.isin(groups, rng.permutation(np.unique(groups[members]))[:n_examples]) & (truth == c)] = c
         else:
             given[members[: min(n_examples, len(members) - 1)]] = c
+    given = spoil(given, world.wrong, rng) if world.wrong else given
     return Folder(columns["X"][rows].astype(np.float32), truth, given, groups, domain)
+
+
+def spoil(given: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
+    """Labels (n,) of which a share is of another class, at random; one example of each class stays right."""
+    known = np.flatnonzero(given >= 0)
+    n_classes, first = given.max() + 1, np.unique(given[known], return_index=True)[1]
+    wrong = rng.permutation(np.delete(known, first))[: round(share * len(known))]
+    spoilt = given.copy()
+    spoilt[wrong] = (given[wrong] + rng.integers(1, n_classes, len(wrong))) % n_classes
+    return spoilt
 
 
 def by_auto(folder: Folder) -> np.ndarray:
     """Probabilities (n, N)."""
-    return (
-        TransductiveMaxMarginClassifier.from_preset("auto")
-        .fit(folder.X, folder.given, groups=folder.groups)
-        .label_distributions_
-    )
+    clf = TransductiveMaxMarginClassifier.from_preset("auto")
+    return clf.fit(folder.X, folder.given, groups=folder.groups).label_distributions_
 
 
 def by_fs_mmc(folder: Folder) -> np.ndarray:
@@ -114,18 +127,33 @@ def by_fs_mmc(folder: Folder) -> np.ndarray:
     return TransductiveMaxMarginClassifier(lambda2=(0,)).fit(folder.X, folder.given).label_distributions_
 
 
+def centred(X: np.ndarray) -> np.ndarray:
+    """Rows (n, D) less their mean, of unit length: what FS-TMMC sees."""
+    rows = X - X.mean(axis=0)
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+
+
 def by_logistic_regression(folder: Folder) -> np.ndarray:
-    """Probabilities (n, N) on centred unit rows."""
-    rows = folder.X - folder.X.mean(axis=0)
-    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
-    known = folder.given >= 0
+    """Probabilities (n, N)."""
+    rows, known = centred(folder.X), folder.given >= 0
     return LogisticRegression(C=10, max_iter=300).fit(rows[known], folder.given[known]).predict_proba(rows)
 
 
-METHODS = {"auto": by_auto, "FS-MMC": by_fs_mmc, "logistic": by_logistic_regression}
+def by_label_spreading(folder: Folder) -> np.ndarray:
+    """Probabilities (n, N), over the graph of ten neighbours."""
+    return LabelSpreading(kernel="knn", n_neighbors=10).fit(centred(folder.X), folder.given).label_distributions_
 
 
-def measure(world: World, n_examples: int, data: Path, n_draws: int) -> dict[str, dict[str, float]]:
+METHODS = {
+    "auto": by_auto,
+    "FS-MMC": by_fs_mmc,
+    "logistic regression": by_logistic_regression,
+    "label spreading": by_label_spreading,
+}
+Cell = dict[str, dict[str, float]]
+
+
+def measure(world: World, n_examples: int, data: Path, n_draws: int) -> Cell:
     """Accuracy, mean largest probability and accuracy in each domain, in %, of each method."""
     found: dict[str, list[dict[str, float]]] = {name: [] for name in METHODS}
     for seed in range(n_draws):
@@ -144,34 +172,42 @@ def measure(world: World, n_examples: int, data: Path, n_draws: int) -> dict[str
     }
 
 
+def shown(values: dict[str, float]) -> str:
+    """Accuracy, or that of each domain where there are several."""
+    domains = [key for key in values if key.startswith("domain")]
+    return " / ".join(f"{values[key]:.1f}" for key in (domains if len(domains) > 1 else ["truth"]))
+
+
+def line(world: World, n_examples: int, cell: Cell, before: list[dict] | None) -> str:
+    """A row of the table; "yes" where `auto` is behind in all rows or in those of one domain."""
+    auto, others = cell["auto"], [values for name, values in cell.items() if name != "auto"]
+    behind = any(auto[key] < max(other[key] for other in others) - 1 for key in auto if key != "promise")
+    parts = [world.name, str(n_examples), shown(auto), f"{auto['promise']:.1f}"]
+    if before is not None:
+        earlier = [row["auto"] for row in before if (row["world"], row["examples"]) == (world.name, n_examples)]
+        parts.append(shown(earlier[0]) if earlier else "–")
+    return f"| {' | '.join([*parts, *map(shown, others), 'yes' * behind])} |"
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("../shared/data/features"))
     parser.add_argument("--draws", type=int, default=4)
     parser.add_argument("--only", default="", help="part of a world's name")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--before", type=Path, help="the --json of an earlier version")
     options = parser.parse_args()
-    warnings.simplefilter("ignore")  # of convergence, of the rival
+    warnings.simplefilter("ignore")  # of convergence, of the rivals
+    before = json.loads(options.before.read_text()) if options.before else None
+    rivals = [name for name in METHODS if name != "auto"]
+    headers = ["world", "examples", "auto", "promise", *["auto before"] * (before is not None), *rivals, "behind"]
+    print(f"| {' | '.join(headers)} |", "|---" * len(headers) + "|", sep="\n")
     results = []
-    print("| world | examples | auto | promise | FS-MMC | logistic | below the better by more than 1 |")
-    print("|---|---|---|---|---|---|---|")
     for world in WORLDS:
-        if options.only not in world.name:
-            continue
-        for n_examples in world.examples:
+        for n_examples in world.examples if options.only in world.name else ():
             cell = measure(world, n_examples, options.data, options.draws)
             results.append({"world": world.name, "examples": n_examples, **cell})
-            domains = [key for key in cell["auto"] if key.startswith("domain")]
-            shown = domains if len(domains) > 1 else ["truth"]
-            parts = {name: " / ".join(f"{cell[name][key]:.1f}" for key in shown) for name in METHODS}
-            short = any(
-                cell["auto"][key] < max(cell["FS-MMC"][key], cell["logistic"][key]) - 1 for key in [*shown, "truth"]
-            )
-            print(
-                f"| {world.name} | {n_examples} | {parts['auto']} | {cell['auto']['promise']:.1f} | {parts['FS-MMC']} "
-                f"| {parts['logistic']} | {'yes' if short else ''} |",
-                flush=True,
-            )
+            print(line(world, n_examples, cell, before), flush=True)
     if options.json:
         options.json.write_text(json.dumps(results, indent=1) + "\n")
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -148,7 +149,7 @@ def main() -> None:
         # After each file, so that nothing measured is lost. One point a line.
         lines = ",\n".join(json.dumps(point, ensure_ascii=False) for point in sorted(points, key=order))
         arguments.points.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
-        print(path, *new, sep="\n", flush=True)
+        print(path, *new, sep="\n", file=sys.stderr, flush=True)
     everything = [*printed(), *sorted(points, key=order)]
     draw(everything, arguments.plot)
     print(markdown(everything))

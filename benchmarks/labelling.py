@@ -254,19 +254,19 @@ def main() -> None:
     X, y = load_photos(arguments.photos)
     shots = [f"{n} example{'s' if n > 1 else ''} a class" for n in SHOTS]
     if "balanced" in wanted:
-        print("## 8 classes x 60 photographs\n")
+        print("8 classes x 60 photographs:\n")
         print_table(["accuracy, %", *shots], accuracies(X, y, arguments.draws, unbalanced=False))
     if "unbalanced" in wanted:
-        print(f"## Class sizes {', '.join(map(str, UNBALANCED))}\n")
+        print(f"Class sizes {', '.join(map(str, UNBALANCED))}:\n")
         print_table(["accuracy, %", *shots], accuracies(X, y, arguments.draws, unbalanced=True))
     if "foreign" in wanted:
-        print("## Two classes without examples: % of their items found / % of the others lost\n")
+        print("Two classes without examples, % of their items found / % of the others lost:\n")
         print_table(["--lose", *shots], foreign_items(X, y, arguments.draws))
     if "time" in wanted:
-        print("## Labelling itself: labels, foreign items, 20 suggestions\n")
+        print("Labelling itself, with foreign items and 20 suggestions:\n")
         print_table(["", "seconds", "processor seconds"], times(X, y))
     if "folder" in wanted:
-        print("## Seconds of `marginshot label`\n")
+        print("Seconds of `marginshot label`, and their share:\n")
         headers = ["hashes, cache", "loading", "reading", "encoder", "labelling", "start, gallery", "all", "peak, MB"]
         sizes = [int(size) for size in arguments.pictures.split(",")]
         print_table(["", *headers], folders(arguments.photos, sizes))

@@ -158,7 +158,8 @@ def corrections_table(draws: int, size: int = 40) -> Iterator[tuple[str, list[st
 def answers_with(X: NDArray[np.float32], given: Rows, names: Names) -> Rows:
     """Class of each row (n,) by the given labels and the names."""
     table = NamedRows(X, names)
-    return table.refitter.fit(*table.examples(given)).transduction_[: len(X)]
+    known, weights = table.examples(given)
+    return table.refitter.fit(known, sample_weight=weights).transduction_[: len(X)]
 
 
 def worklist_table(draws: int) -> Iterator[tuple[str, list[str]]]:
@@ -297,13 +298,13 @@ def main() -> None:
     wanted, draws = arguments.only.split(","), arguments.draws
     warnings.simplefilter("ignore")
     if "names" in wanted:
-        print("## CLINC150, 150 intents x 40 texts: accuracy, %, from examples and names\n")
+        print("CLINC150, 150 intents x 40 texts, accuracy in % from examples and names:\n")
         print_table(["examples a class", "0", "1", "3", "5"], names_table(max(draws // 4, 2)))
     if "corrections" in wanted:
-        print("## Errors of the names alone corrected: change of accuracy on the other items, points (lowest; draws)\n")
+        print("Errors of the names alone corrected, change of accuracy on the other items in points (lowest; draws):\n")
         print_table(["corrected", "2", "4", "10"], corrections_table(4 * draws))
     if "worklist" in wanted:
-        print(f"## Accuracy promised and reached, %, by checking what the list for {TARGET:.0%} asks for\n")
+        print(f"Accuracy promised and reached in % by checking what the list for {TARGET:.0%} asks for:\n")
         headers = ["expected", "real", "on the list", "promised", "reached", "in rounds", "promised", "reached"]
         print_table(["", *headers], worklist_table(draws))
     if "suggest" in wanted:
@@ -318,10 +319,10 @@ def main() -> None:
             "20 intents, unbalanced": (lambda rng: unbalanced(some_intents(20, 60, 0, rng), rng), 1.0),
         }
         for name, (make, known) in sets.items():
-            print(f"## {name}: accuracy, %, after rounds of a label a class\n")
+            print(f"{name[0].upper()}{name[1:]}, accuracy in % after rounds of a label a class:\n")
             print_table(["", *map(str, range(5))], suggestion_table(make, draws, known))
     if "none" in wanted:
-        print("## Foreign items, %: found / known items lost / found at just 5 % lost, after rounds of 12 labels\n")
+        print("Foreign items in %, found / known items lost / found at just 5 % lost, after rounds of 12 labels:\n")
         print_table(["", *map(str, range(5))], none_table(draws))
 
 
