@@ -107,6 +107,12 @@ def labelling(folder: Path) -> Iterator[Reader]:
     archive = folder / "rows.npz"
     np.savez(archive, X=X, y=np.array([0, 1, *[-1] * 10]), classes=np.array(["a", "b"]))
     yield Reader(archive, lambda: collect_embeddings(read_npz(archive, "y"), "y"))
+    tasks = folder / "tasks.json"
+    chosen = {"result": [{"from_name": "label", "value": {"choices": ["a"]}}], "updated_at": "1"}
+    tasks.write_text(
+        json.dumps([{"id": row, "data": {"text": f"näme {row}"}, "annotations": [chosen]} for row in range(9)])
+    )
+    yield Reader(tasks, lambda: collect_texts(read_table(tasks), "text", "label"))
     planes = folder / "planes.npz"
     TransductiveMaxMarginClassifier().fit(X, [0, 1, *[-1] * 10]).save(planes)
     yield Reader(planes, lambda: TransductiveMaxMarginClassifier.load(planes))

@@ -67,7 +67,7 @@ def test_accept_brings_back_no_class(two, monkeypatch):
 def test_confirm_is_of_what_was_seen(two, monkeypatch, act):
     first, second = two
     between(monkeypatch, first, lambda: act(second))
-    with pytest.raises(ChangedMeanwhileError, match="Something else was said of 'row 2', or of its class"):
+    with pytest.raises(ChangedMeanwhileError, match="'row 2' has another label now, or its class is gone"):
         first.confirm([1])
     assert first.refresh().version == 2
     assert name_of(first, 1) in ("", "c")

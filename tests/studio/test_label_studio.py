@@ -5,21 +5,25 @@ from __future__ import annotations
 import base64
 import http.server
 import json
+import socket
 import threading
+import time
 import urllib.error
 import urllib.request
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from urllib.parse import urlsplit
 
 import pytest
 
-uvicorn = pytest.importorskip("uvicorn", reason="the backend needs the extra studio")
+pytest.importorskip("uvicorn", reason="the backend needs the extra studio")
 
-from marginshot.cli.app import main  # noqa: E402
-from marginshot.studio.label_studio.app import Backend, create_app  # noqa: E402
-from marginshot.studio.label_studio.config import read_config  # noqa: E402
-from marginshot.studio.label_studio.contents import LabelStudio, Pictures, UnavailableError  # noqa: E402
-from marginshot.studio.server import listen  # noqa: E402
-from workplaces import draw_picture, encoded, workplace  # noqa: E402, F401
+from marginshot.cli.app import main
+from marginshot.studio import connections
+from marginshot.studio.label_studio.app import Backend, make_server
+from marginshot.studio.label_studio.config import read_config
+from marginshot.studio.label_studio.contents import LabelStudio, Pictures, UnavailableError
+from marginshot.studio.server import listen
+from workplaces import draw_picture, encoded, workplace  # noqa: F401
 
 TEXTS = """<View><Text name="text" value="$body"/><Choices name="kind" toName="text" choice="single">
 <Choice value="travel"/><Choice value="food"/></Choices></View>"""
@@ -47,7 +51,7 @@ def serving(password="", server=None, root=None):
     server = server or LabelStudio()
     backend = Backend(server, Pictures(server, root))
     listener = listen("127.0.0.1", 0)
-    running = uvicorn.Server(uvicorn.Config(create_app(backend, password), log_level="error"))
+    running = make_server(backend, password)
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:
@@ -141,6 +145,33 @@ def test_a_password_is_asked_for_and_a_page_elsewhere_cannot_send():
         assert ask(f"{url}/hush/webhook", {}, **{"Content-Type": "text/plain"})[0] == 415
 
 
+def is_closed(opened, within):
+    opened.settimeout(within)
+    try:
+        return not opened.recv(4096)
+    except ConnectionError:
+        return True
+    except TimeoutError:
+        return False
+
+
+def test_connections_are_bounded_and_half_a_request_is_given_up(monkeypatch):
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 4)
+    monkeypatch.setattr(connections, "PATIENCE", 0.5)
+    with serving() as url, ExitStack() as stack:
+        place = ("127.0.0.1", urlsplit(url).port)
+        opened = [stack.enter_context(socket.create_connection(place, timeout=10)) for _ in range(12)]
+        assert sum(is_closed(one, within=0.05) for one in opened) >= 8
+        assert all(is_closed(one, within=8) for one in opened)
+        until, status = time.monotonic() + 10, None
+        while status != 200 and time.monotonic() < until:
+            try:
+                status = ask(f"{url}/health")[0]
+            except OSError:
+                time.sleep(0.1)
+        assert status == 200
+
+
 def test_the_network_needs_a_password(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["label-studio", "--host", "0.0.0.0"])
@@ -172,7 +203,8 @@ class _Server(http.server.BaseHTTPRequestHandler):
             self.send_header("Location", "http://localhost:1/x.png")
             self.end_headers()
             return
-        self._answer(200 if self.headers.get("Authorization") == "Bearer short" else 401, b"picture")
+        held = PICTURES.get(self.path, b"picture")
+        self._answer(200 if self.headers.get("Authorization") == "Bearer short" else 401, held)
 
     def _answer(self, status, held):
         self.send_response(status)
@@ -183,6 +215,7 @@ class _Server(http.server.BaseHTTPRequestHandler):
         pass
 
 
+PICTURES: dict[str, bytes] = {}  # by path
 TOKEN = ".".join((base64.urlsafe_b64encode(b'{"alg":"HS256"}').decode().rstrip("="), "e30", "x"))
 
 
@@ -216,6 +249,27 @@ def test_uploads_are_fetched_with_either_token_and_from_nobody_else(studio_serve
         LabelStudio(url, "0123456789abcdef").get("/data/upload/1/b.png")
     assert asked[-1] == "Token 0123456789abcdef"
     pictures.close()
+
+
+def test_a_task_with_another_picture_is_not_answered_by_the_first(studio_server, workplace, monkeypatch):  # noqa: F811
+    url, _ = studio_server
+    for colour, seed in (("red", 2), ("blue", 4), ("red", 6), ("blue", 8)):
+        name = f"{colour}-{seed}.png"
+        monkeypatch.setitem(PICTURES, f"/data/upload/1/{name}", (workplace / "photos" / name).read_bytes())
+    server = LabelStudio(url, TOKEN)
+    backend = Backend(server, Pictures(server))
+    tasks = [
+        {"id": n, "data": {"image": f"/data/upload/1/{name}"}} for n, name in enumerate(("red-2.png", "blue-4.png"))
+    ]
+    for task, label in zip(tasks, ("red", "blue"), strict=True):
+        backend.webhook(event("ANNOTATION_CREATED", IMAGES, task=task, annotation=annotation(task["id"], label)))
+    labels = []
+    for name in ("red-6.png", "blue-8.png"):
+        tasks[2:] = [{"id": 2, "data": {"image": f"/data/upload/1/{name}"}}]
+        answers = backend.predict({"tasks": tasks, "project": 3, "label_config": IMAGES})["results"]
+        labels.append(answers[2]["result"][0]["value"]["choices"])
+    backend.close()
+    assert labels == [["red"], ["blue"]]
 
 
 def test_local_files_are_read_below_their_folder_only(tmp_path):

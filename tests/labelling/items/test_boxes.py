@@ -246,6 +246,23 @@ def test_boxes_that_cannot_be_used_are_counted(season, box, why):
     assert len(box_items(Path("season"), detections)) == 1
 
 
+def test_boxes_at_one_place_are_one_item_and_counted(season):
+    """Two boxes equal in thousandths have one name: one of them was lost in silence, be it the surer one."""
+    near = tuple(value + 0.0001 for value in LEFT)
+    boxes = [found(LEFT, 0.5), found(near, 0.9), found(LEFT, 0.1), found(RIGHT), found(LEFT, category="2")]
+    boxes += [found(near, 0.8, category="3")]
+    Path("md.json").write_text(json.dumps(megadetector([{"file": "cam0/2.png", "detections": boxes}])))
+    detections = read_detections(Path("md.json"), Path("season"), 0.2)
+    assert detections.unusable == {"a box at the same place as another": 2}
+    assert "2 x a box at the same place as another" in detections.notes[-1]
+    items = box_items(Path("season"), detections)
+    assert [crop.box.confidence for crop in items.values()] == [0.9, 0.9]
+    assert [crop.box.place for crop in items.values()] == [(0, 1), (0, 3)]
+    (picture,) = detections.pictures
+    assert [box.category for box in detections.others(picture)] == ["person"]
+    assert len(picture.boxes) == 4  # with the one that is not sure
+
+
 @pytest.mark.parametrize("conf", [None, "0.9", 1.5, float("nan"), True])
 def test_a_box_needs_a_confidence(season, conf):
     entry = {"file": "cam0/2.png", "detections": [{"category": "1", "conf": conf, "bbox": list(LEFT)}]}

@@ -117,6 +117,16 @@ def test_tables_have_no_events():
         with_events(text_rows(["a", "b"], None), 60)
 
 
+def test_clips_of_a_recording_are_no_event(tmp_path):
+    soundfile = pytest.importorskip("soundfile", reason="needs extra `sounds`")
+    for name in ("one", "two"):
+        soundfile.write(tmp_path / f"{name}.wav", np.random.default_rng(0).normal(size=8_000 * 12) / 9, 8_000)
+    clips = collect_unlabelled(tmp_path)
+    assert len(clips.items) > 2
+    with pytest.raises(RefusedError, match="only pictures have events"):
+        with_events(clips, 60)
+
+
 def test_answers_of_an_event_are_their_mean_unless_it_was_split():
     values = np.array([[0.9, 0.1], [0.3, 0.7], [0.8, 0.2], [0.1, 0.9], [1.0, 0.0], [0.0, 1.0], [0.4, 0.6]])
     events = np.array([0, 0, 1, 2, 2, 2, 2])

@@ -80,6 +80,7 @@ def test_embeddings_of_pictures_read_otherwise_before_are_not_taken():
     assert PictureEncoder().identity.startswith("picture 3 ")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="links and pipes of Unix")
 def test_links_to_nowhere_and_in_circles_pipes_and_empty_files(workplace, run, encoded):
     photos = workplace / "photos"
     (photos / "nowhere.png").symlink_to("gone.png")
@@ -456,6 +457,16 @@ def test_a_cache_that_cannot_be_made_names_the_ways_out(workplace, run, encoded)
     assert "file/cache cannot be made (Not a directory). Choose another with --cache, or do without by --no-cache" in (
         " ".join(err.split())
     )
+
+
+@pytest.mark.parametrize("words", [("studio", "photos"), ("label-studio",)])
+def test_a_command_without_no_cache_does_not_name_it(workplace, run, encoded, words):
+    pytest.importorskip("uvicorn", reason="needs extra `studio`")
+    (workplace / "file").touch()
+    code, _, err = run(*words, "--cache", "file/cache")
+    told = " ".join(err.split())
+    assert code == 2
+    assert told.endswith("file/cache cannot be made (Not a directory). Choose another with --cache.")
 
 
 def test_several_labels_a_row_are_refused(tmp_path):

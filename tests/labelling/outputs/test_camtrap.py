@@ -151,6 +151,40 @@ def test_what_is_not_known_stays_empty_and_is_listed(season, run):
         assert part in unknown
 
 
+def test_the_studio_knows_where_cameras_stood(season, run):
+    pytest.importorskip("uvicorn", reason="needs extra `studio`")
+    words = ["studio", "season", "--boxes", "md.json", "--examples", "examples.csv", "--encoder", "pixels"]
+    words += ["--deployments", "survey/deployments.csv", "--export", "camtrap-dp", "--out"]
+    code, _, err = run(*words, "out")
+    assert code == 0, err
+    rows = {row["deploymentID"]: row for row in table("deployments.csv")}
+    assert rows["creek"]["latitude"] == "52.1"
+    assert table("media.csv")[0]["timestamp"].endswith("+02:00")
+    Path("survey").rename("camtrap-dp")
+    words[words.index("survey/deployments.csv")] = "camtrap-dp/deployments.csv"
+    before = Path("camtrap-dp/deployments.csv").read_text()
+    code, _, err = run(*words, ".", "--force")
+    assert code == 2
+    assert "camtrap-dp/deployments.csv" in err
+    assert Path("camtrap-dp/deployments.csv").read_text() == before
+    words[words.index("camtrap-dp/deployments.csv")] = "gone.csv"
+    code, _, err = run(*words, "elsewhere")
+    assert code == 2
+    assert "gone.csv" in err
+    assert "Traceback" not in err
+
+
+def test_a_person_in_the_box_of_an_animal_is_an_observation_of_its_own(season, run):
+    content = json.loads(Path("md.json").read_text())
+    box = content["images"][0]["detections"][0]
+    content["images"][0]["detections"].append({**box, "category": "2"})
+    Path("md.json").write_text(json.dumps(content))
+    label(run, "--export", "camtrap-dp", "--deployments", "survey/deployments.csv")
+    rows = {row["observationID"]: row for row in table("observations.csv")}
+    assert len(rows) == len(table("observations.csv"))
+    assert rows["creek/0-0.jpg#100-200-250-500 person"]["observationType"] == "human"
+
+
 @pytest.mark.parametrize(
     ("content", "why"),
     [

@@ -173,7 +173,11 @@ def test_a_table_is_not_written_over_itself(tmp_path):
         ({"transfer": "copy"}, 'transfer="copy": only pictures can go into class folders'),
         ({"transfer": "cpy"}, "transfer must be one of copy, move, link; got 'cpy'"),
         ({"exports": ["fiftyone"]}, "exports: FiftyOne holds pictures"),
-        ({"exports": ["csv"]}, "exports must be among label-studio, fiftyone, bulk, xmp, boxes, camtrap-dp; got 'csv'"),
+        ({"exports": ["huggingface"]}, "exports: metadata.jsonl is of files"),
+        ({"exports": ["yolo-cls"]}, "exports: YOLO's folders hold pictures"),
+        ({"exports": ["boxes"]}, "exports: a detector's file is of pictures"),
+        ({"exports": ["camtrap-dp"]}, "exports: Camtrap DP holds pictures of a folder"),
+        ({"exports": ["csv"]}, "exports must be among label-studio, fiftyone, bulk, .*, camtrap-dp; got 'csv'"),
     ],
 )
 def test_outputs_that_a_table_cannot_have(tmp_path, blobs, options, message):

@@ -79,7 +79,7 @@ def open_boxes(
             f"{detections.path} has no box of confidence {detections.least:g} or more to label in {source}. "
             f"{' '.join(detections.notes)}"
         )
-    given = read_examples(PICTURE, examples, source, classes, found)
+    given, notes = read_examples(PICTURE, examples, source, classes, found)
     named = {example.content.as_posix(): example.label for example in given if example.content.as_posix() in found}
     labels, outside = _labels_of(found, [example for example in given if example.content.as_posix() not in found])
     labels |= {**named, **{name: label for name, label in said.items() if name in found}}
@@ -90,7 +90,7 @@ def open_boxes(
         contents,
         (*(labels.get(name, "") for name in found), *(example.label for example in outside)),
         np.arange(len(contents)) < len(found),
-        notes=tuple(detections.notes),
+        notes=(*detections.notes, *notes),
     )
 
 

@@ -16,16 +16,16 @@ from marginshot.labelling.items.kind import Kind
 
 _LONGEST_NAME = 1_000
 
-#: In place of the number of a class: not known, and said to be none of the classes.
+#: Codes in place of the index of a class: label unknown, and labelled as none of the classes.
 UNKNOWN, NONE = -1, -2
 
-#: In place of a label, in any case: said to be none of the classes. Also the mark of what looks so.
+#: Label, in any case of letters, of items of none of the classes. Also the mark of items that look so.
 FOREIGN = "none of the classes"
 
 #: What stands for no label in a table, besides an empty cell, and can be no name of a class.
 MEAN_UNKNOWN = frozenset({"-1", "nan", "NaN", "NULL", "<NA>"})
 
-#: What other programs write for a missing value: a class may be called so, but a table has to be told.
+#: Words of other programs for a missing value. A class may be called so only if the user names it among the classes.
 MEAN_MISSING = frozenset(
     {"-", "None", "NA", "N/A", "n/a", "null", "Null", "NAN", "-NaN", "-nan", "#N/A", "#N/A N/A", "#NA"}
     | {"1.#IND", "1.#QNAN", "-1.#IND", "-1.#QNAN"}
@@ -34,7 +34,7 @@ MEAN_MISSING = frozenset(
 
 @dataclass(frozen=True)
 class Collection:
-    """Items in, labels where known.
+    """Items with their contents, and their labels where known.
 
     Parameters
     ----------
@@ -58,6 +58,8 @@ class Collection:
         Number of the event that each item belongs to; None where every item is its own.
     lent : ndarray of bool of shape (n_items,), optional
         Items whose label was given to others of their event.
+    old : ndarray of bool of shape (n_items,), optional
+        Items of an earlier source, whose labels are examples for the new ones; None where there is no such source.
     notes : tuple of str
         Sentences on what else was found, for people.
     """
@@ -72,6 +74,7 @@ class Collection:
     digests: tuple[str, ...] = ()
     events: NDArray[np.int64] | None = None
     lent: NDArray[np.bool_] | None = None
+    old: NDArray[np.bool_] | None = None
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -94,6 +97,7 @@ class Collection:
             digests=tuple(self.digests[i] for i in rows) if self.digests else (),
             events=None if self.events is None else self.events[list(rows)],
             lent=None if self.lent is None else self.lent[list(rows)],
+            old=None if self.old is None else self.old[list(rows)],
         )
 
 
@@ -162,7 +166,7 @@ def _composed(name: str) -> str:
 
 
 def as_read(name: str) -> str:
-    """A form of the name that is equal for names which a reader takes for one: spaces, case and accents."""
+    """A form of the name that is equal for names that look alike, whatever their case, spaces and coding of accents."""
     seen = "".join(letter for letter in name if letter.isspace() or not _is_invisible(letter))
     return " ".join(_composed(_composed(seen).casefold()).split())
 
@@ -172,11 +176,11 @@ def _is_invisible(letter: str) -> bool:
 
 
 def means_none(label: str) -> bool:
-    """Whether a label says that the item is none of the classes."""
+    """Whether a label stands for none of the classes."""
     return label.casefold() == FOREIGN
 
 
 def encode_given(labels: Sequence[str], classes: Sequence[str]) -> NDArray[np.int64]:
-    """Index of each label in ``classes``, UNKNOWN where it is empty, NONE where it says so, (n_items,)."""
+    """Index of each label in ``classes``, UNKNOWN where it is empty, NONE for none of the classes, (n_items,)."""
     index = {name: place for place, name in enumerate(classes)} | {"": UNKNOWN}
     return np.array([NONE if means_none(label) else index[label] for label in labels], dtype=np.int64)

@@ -1,6 +1,6 @@
 """Items in files known by their content: which of them were renamed, and which replaced, since they were last seen.
 
-And words for all that may have changed in a source.
+Also the sentences that report changes of a source.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Content:
 
 @dataclass(frozen=True)
 class Changes:
-    """What happened to files about which something was said.
+    """Which of the files that have labels were renamed or replaced.
 
     Parameters
     ----------

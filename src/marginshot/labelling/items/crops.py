@@ -76,7 +76,7 @@ class DetectedBox(Kind):
         return picture_suffixes()
 
     def encoder(self, name: str | None = None, device: str = "auto", contents: Any = ()) -> ItemEncoder:
-        """A network, or "pixels", on what is in the boxes."""
+        """The network of that ``name``, or grey values for "pixels", applied to the crops."""
         if name == PIXELS:
             return PixelEncoder(read_crop)
         return PictureEncoder(name or PICTURE_ENCODER, device, read_crop)
@@ -89,15 +89,15 @@ class DetectedBox(Kind):
 
     @property
     def reader(self) -> str:
-        """Pillow, and its version."""
+        """Pillow with its version, which reads the pictures."""
         return pillow_version()
 
     def reading(self) -> AbstractContextManager[None]:
-        """Pillow warns of what it can read all the same."""
+        """Silence Pillow's warnings about readable files."""
         return pillow_silenced()
 
     def file(self, content: Crop) -> Path:
-        """The picture."""
+        """Path of the picture that the box is in."""
         return content.path
 
     def image(self, content: Crop, side: int) -> Image:

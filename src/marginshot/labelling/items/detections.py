@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
@@ -17,6 +17,7 @@ from marginshot.labelling.items.detector_formats import FORMATS, Box, DetectorFo
 #: What a detector of animals calls them: where it knows this category, boxes of no other are to be classified.
 ANIMAL = "animal"
 
+_DEEPEST = 50  # levels of lists and objects; both formats have five, and a copy of hundreds is a RecursionError
 _ADVICE = "Give a file in MegaDetector's output format or in COCO's."
 
 
@@ -53,7 +54,7 @@ class Detections:
     least : float
         Confidence from which on a box is an item.
     categories : frozenset of str
-        What the detector tells apart.
+        Categories that the detector distinguishes.
     pictures : tuple of DetectedPicture
         Those that are in the folder.
     unusable : mapping of str to int
@@ -117,6 +118,8 @@ def read_detections(path: Path, folder: Path, least: float) -> Detections:
     form = next((form for form in FORMATS if form.fits(content)), None)
     if form is None:
         raise DamagedFileError(f"{path} holds no list 'images' of a detector. {_ADVICE}")
+    if _is_deep(content):
+        raise DamagedFileError(f"{path} is nested in more than {_DEEPEST} levels. {_ADVICE}")
     unusable: Counter[str] = Counter()
     pictures: dict[str, DetectedPicture] = {}
     for name, failure, boxes in form.pictures(content, lambda why: unusable.update([why])):
@@ -133,7 +136,39 @@ def read_detections(path: Path, folder: Path, least: float) -> Detections:
             f"{path} has no picture that is in {folder} ({told}). Give the folder that the detector was given."
         )
     categories = frozenset(form.categories(content).values())
-    return Detections(path, form, content, least, categories, tuple(pictures.values()), dict(unusable))
+    found = Detections(path, form, content, least, categories, tuple(pictures.values()))
+    return _without_doubles(found, unusable)
+
+
+def _without_doubles(found: Detections, unusable: Counter[str]) -> Detections:
+    """The detections with one box to classify, and one other, at each `Box.corner`; the most confident stays."""
+    pictures = []
+    for picture in found.pictures:
+        boxes = found.boxes(picture), found.others(picture)
+        kept = {box.place for alike in boxes for box in _singles(alike)}
+        if n_doubles := sum(map(len, boxes)) - len(kept):
+            unusable["a box at the same place as another"] += n_doubles
+        own = tuple(box for box in picture.boxes if box.confidence < found.least or box.place in kept)
+        pictures.append(replace(picture, boxes=own))
+    return replace(found, pictures=tuple(pictures), unusable=dict(unusable))
+
+
+def _singles(boxes: Iterable[Box]) -> list[Box]:
+    """The most confident box of each corner, or the first of those."""
+    best: dict[str, Box] = {}
+    for box in boxes:
+        if box.corner not in best or box.confidence > best[box.corner].confidence:
+            best[box.corner] = box
+    return list(best.values())
+
+
+def _is_deep(content: Any) -> bool:
+    """Whether lists and objects are nested in more than `_DEEPEST` levels."""
+    level = [content]
+    for _ in range(_DEEPEST):
+        inner = (one.values() if isinstance(one, dict) else one for one in level)
+        level = [part for parts in inner for part in parts if isinstance(part, dict | list)]
+    return bool(level)
 
 
 def _inside(name: Any, folder: Path) -> str:

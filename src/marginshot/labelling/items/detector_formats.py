@@ -15,6 +15,8 @@ from typing import Any, ClassVar
 #: Class and probability, the most probable first.
 Ranked = Sequence[tuple[str, float]]
 
+_LONGEST_KEY = 4_000  # digits of a category that are counted on; Python turns no more than 4,300 into a number
+
 
 class UnusableError(ValueError):
     """An entry of a detector's file that cannot be used; the sentence is counted, not shown one by one."""
@@ -72,7 +74,7 @@ class DetectorFormat(ABC):
     def pictures(
         self, content: Mapping[str, Any], count: Callable[[str], None]
     ) -> Iterator[tuple[Any, str, list[Box]]]:
-        """Path, failure and boxes of each picture; what cannot be used is counted under words that say why."""
+        """Path, failure and boxes of each picture; entries that cannot be used are counted by reason."""
 
     @abstractmethod
     def classified(self, content: dict[str, Any], ranked: Mapping[tuple[int, int], Ranked], by: str) -> dict[str, Any]:
@@ -92,7 +94,7 @@ class MegaDetectorFormat(DetectorFormat):
         return isinstance(content.get("images"), list) and "annotations" not in content
 
     def categories(self, content: Mapping[str, Any]) -> dict[Any, str]:
-        """Those under ``detection_categories``."""
+        """Names of the categories under ``detection_categories``, by id."""
         held = content.get("detection_categories")
         return {str(key): str(name) for key, name in held.items()} if isinstance(held, dict) else {}
 
@@ -122,7 +124,7 @@ class MegaDetectorFormat(DetectorFormat):
         held = content.get("classification_categories")
         held = {str(key): str(name) for key, name in held.items()} if isinstance(held, dict) else {}
         numbers = {name: key for key, name in held.items()}
-        free = 1 + max((int(key) for key in held if key.isdecimal()), default=0)
+        free = 1 + max((int(key) for key in held if key.isdecimal() and len(key) <= _LONGEST_KEY), default=0)
         for name in (name for name in _names(ranked) if name not in numbers):
             numbers[name] = str(free)
             free += 1
@@ -147,7 +149,7 @@ class CocoFormat(DetectorFormat):
         return isinstance(content.get("images"), list) and isinstance(content.get("annotations"), list)
 
     def categories(self, content: Mapping[str, Any]) -> dict[Any, str]:
-        """Those in the list ``categories``."""
+        """Names of the categories in the list ``categories``, by id."""
         return {_key(one.get("id")): str(one.get("name", "")) for one in _objects(content.get("categories"))}
 
     def pictures(
@@ -171,7 +173,7 @@ class CocoFormat(DetectorFormat):
     def classified(self, content: dict[str, Any], ranked: Mapping[tuple[int, int], Ranked], by: str) -> dict[str, Any]:
         """The class of each box in place of its category, with a ``score`` and all ``classifications``.
 
-        What the detector said goes to ``detection_category_id`` and ``detection_score``.
+        The detector's own category and score go to ``detection_category_id`` and ``detection_score``.
         """
         content = deepcopy(content)
         known = list(_objects(content.get("categories")))

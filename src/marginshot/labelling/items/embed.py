@@ -1,4 +1,4 @@
-"""Contents to embeddings: what the cache has is taken from it, the rest is encoded batch by batch and kept."""
+"""Contents to embeddings: known ones come from the cache, the others are encoded batch by batch and cached."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def embed(
 ) -> Embedded:
     """Embed every item once per distinct content; what is embedded already is taken as it is.
 
-    Finished batches are in the cache at once: an interrupted run goes on where it stopped.
+    Finished batches are in the cache at once: an interrupted run resumes from there.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def embed_batches(
 
 
 def _is_lasting(error: UnreadableError) -> bool:
-    """Whether the content is at fault; not where memory, the disk or the encoder is."""
+    """Whether the failure is permanent: caused by the content, not by memory, the disk or the encoder."""
     cause = error.__cause__
     return (
         not isinstance(error, _UnpreparedError)
@@ -207,7 +207,7 @@ class _UnpreparedError(UnreadableError):
 
 
 def _prepare(encoder: ItemEncoder, content: Any) -> Any:
-    """One content prepared; what the libraries of the encoder raise for it, if they are there, is its problem alone."""
+    """Prepare one content; an error of the encoder is reported for this item only, a missing library ends the run."""
     try:
         return encoder.prepare(content)
     except (UnreadableError, ImportError):
@@ -217,7 +217,7 @@ def _prepare(encoder: ItemEncoder, content: Any) -> Any:
 
 
 def _unprepared(error: Exception) -> _UnpreparedError:
-    """What is said of a content for which the encoder's libraries raise this."""
+    """The problem of a content for which the encoder's libraries raise this ``error``."""
     reason = next(iter(str(error).splitlines()), "") or type(error).__name__
     return _UnpreparedError(f"cannot be encoded ({reason:.200})")
 

@@ -1,4 +1,4 @@
-"""Encoders by name. What one is costs nothing to say; loading it waits until something is new."""
+"""Encoders by name. Weights are loaded when the first new item is encoded."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _PACKAGES = {
 
 
 class ItemEncoder(Protocol):
-    """What turns contents into embeddings."""
+    """Protocol of encoders, which turn contents into embeddings."""
 
     name: str
 
@@ -118,7 +118,7 @@ class PictureEncoder:
     @property
     def identity(self) -> str:
         """Name and version of what supplies the weights; of files, their content."""
-        # The number goes up whenever pictures are read otherwise than before.
+        # The number goes up whenever pictures are read in another way than before.
         name, library = self.name.removeprefix(CLIP), "transformers" if self.reads_texts else "timm"
         return f"picture 3 {self.name} {_origin(name, library)}"
 
@@ -214,7 +214,7 @@ class PixelEncoder:
         self._read = read
 
     def load(self) -> None:
-        """There is nothing to load."""
+        """Do nothing: grey values need no network."""
 
     def prepare(self, content: Any) -> NDArray[np.float32]:
         """Grey values of one picture, (256,), of standard deviation 1: light on dark is as good as bright on dim."""
@@ -320,7 +320,7 @@ def _load_sentence_model(name: str, device: str) -> Any:
 
 @contextmanager
 def _no_progress_bars() -> Iterator[None]:
-    """transformers draws a bar for every model it loads, on terminals and in logs alike."""
+    """Hide the progress bars that transformers draws for every model it loads, even in logs."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()

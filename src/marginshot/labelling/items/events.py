@@ -1,4 +1,4 @@
-"""Events: pictures that one camera took shortly after each other, labelled together unless somebody says otherwise."""
+"""Events: pictures that one camera took shortly after each other, labelled together unless their labels differ."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STUCK = 20
 
 
 def usual_gap(source: Source, gap: float | None) -> float:
-    """The ``gap`` that was asked for; else `EVENT_GAP` where a detector's boxes tell of camera traps, and 0 elsewhere.
+    """The ``gap`` that was asked for; else `EVENT_GAP` where boxes of a detector suggest camera traps, and 0 elsewhere.
 
     Of a folder of other photographs, two within a minute need not show the same thing.
     """
@@ -47,8 +47,8 @@ def with_events(collection: Collection, gap: float) -> Collection:
         )
     if not gap:
         return collection
-    if not collection.kind.in_folder:
-        raise RefusedError("rows of a table have no time; only pictures have events.", at_fault=Option.GAP)
+    if collection.kind.has_sound or not collection.kind.in_folder:
+        raise RefusedError("only pictures have events, by the time at which they were taken.", at_fault=Option.GAP)
     files = [collection.kind.file(content) for content in collection.contents]
     names = {file: item for file, item, own in zip(files, collection.items, collection.listed, strict=True) if own}
     moments = _moments(names)

@@ -6,23 +6,22 @@ import os
 from collections import Counter
 from collections.abc import Collection as Names
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from marginshot._lib.names import listed
 from marginshot.labelling.errors import MissingInputError, Option, RefusedError
 from marginshot.labelling.items.collection import Collection, check_classes
+from marginshot.labelling.items.example_tables import FileNames, is_trusted, read_pairs
 from marginshot.labelling.items.kind import FileKind
 from marginshot.labelling.items.kinds import FILE_KINDS, describe_unread
-from marginshot.labelling.items.tables import TABLE_SUFFIXES, given_labels, read_table
+from marginshot.labelling.items.label_studio import TASK_SUFFIX
+from marginshot.labelling.items.tables import TABLE_SUFFIXES, read_table
 
 #: Sub-folders that hold unlabelled pictures where all others are classes.
 UNLABELLED_FOLDERS = frozenset({"unlabelled", "unlabeled"})
-
-_PATH_COLUMNS = ("path", "item", "file", "filename")
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ def collect_files(
         Folder of pictures or sounds. Without ``examples`` its direct sub-folders are classes, except ``unlabelled``;
         items directly in it are unlabelled.
     examples : sequence of Path
-        Folders with one sub-folder per class, or CSV files with columns ``path`` and ``label``.
+        Folders with one sub-folder per class, or tables with a column of files and one of labels.
     leave_out : sequence of Path
         Folders inside ``source`` that are no input, such as the output.
     said : sequence of Example
@@ -77,17 +76,45 @@ def collect_files(
         check_apart(folder, examples)
     kind = kind or kind_of_folder(source, leave_out)
     known = {example.label for example in said}
-    given = read_examples(kind, examples, source, classes) if examples else _own_classes(kind, source, leave_out, known)
+    notes: list[str] = []
+    if examples:
+        given, notes = read_examples(kind, examples, source, classes, leave_out=leave_out)
+    else:
+        given = _own_classes(kind, source, leave_out, known)
     given = [*given, *said]
     found_classes = check_classes((example.label for example in given), "Examples")
-    found = _search(source, [path for path in (*examples, *leave_out) if path.is_dir()], kind)
-    contents = [content for path in found.paths for content in kind.contents_of(path)]
-    labels, outside = match_examples(kind, contents, given)
-    if len(contents) == sum(1 for label in labels if label):
+    collection = _among(source, kind, given, [*examples, *leave_out])
+    n_items = int(collection.listed.sum())
+    if all(collection.labels[:n_items]):
         raise ValueError(
-            f"{source} holds no unlabelled {kind} ({len(contents)} {kind}s, all of them examples of "
+            f"{source} holds no unlabelled {kind} ({n_items} {kind}s, all of them examples of "
             f"{len(found_classes)} classes)."
         )
+    return replace(collection, notes=tuple(notes))
+
+
+def open_files(
+    source: Path,
+    examples: Sequence[Path],
+    leave_out: Sequence[Path] = (),
+    said: Sequence[Example] = (),
+    classes: Names[str] = (),
+    kind: FileKind | None = None,
+) -> Collection:
+    """The items of `collect_files`, none or all of which may have a label; sub-folders are no classes."""
+    if not source.is_dir():
+        raise ValueError(f"{source} is not a folder of pictures or sounds.")
+    kind = kind or kind_of_folder(source, leave_out)
+    given, notes = read_examples(kind, examples, source, classes, leave_out=leave_out)
+    collection = _among(source, kind, [*given, *said], [*examples, *leave_out])
+    return replace(collection, notes=tuple(notes))
+
+
+def _among(source: Path, kind: FileKind, given: Sequence[Example], leave_out: Sequence[Path]) -> Collection:
+    """The items of ``source`` with the labels of the examples ``given``, and after them the examples elsewhere."""
+    found = _search(source, [path for path in leave_out if path.is_dir()], kind)
+    contents = [content for path in found.paths for content in kind.contents_of(path)]
+    labels, outside = match_examples(kind, contents, given)
     folders_of_examples = {folder for example in given for folder in Path(example.content).parents}
     items = [item_name(kind, content, source) for content in contents]
     items += [f"{os.fspath(example.content)}{kind.ending(example.content)}" for example in outside]
@@ -210,10 +237,20 @@ def _own_classes(kind: FileKind, source: Path, leave_out: Iterable[Path], known:
 
 
 def read_examples(
-    kind: FileKind, sources: Sequence[Path], folder: Path, classes: Names[str], items: Names[str] = ()
-) -> list[Example]:
-    """The examples in class folders and tables; tables may name files in the ``folder``, and ``items``."""
+    kind: FileKind,
+    sources: Sequence[Path],
+    folder: Path,
+    classes: Names[str],
+    items: Names[str] = (),
+    leave_out: Sequence[Path] = (),
+) -> tuple[list[Example], list[str]]:
+    """The examples in class folders and tables, and sentences on how these were read.
+
+    Tables may name files in the ``folder``, but for those in folders to ``leave_out``, and ``items``.
+    """
     examples: list[Example] = []
+    notes: list[str] = []
+    left_out = [path for path in (*sources, *leave_out) if path.is_dir()]
     for source in sources:
         if source.is_dir():
             folders = [folder for folder in _subfolders(source) if folder.name.lower() not in UNLABELLED_FOLDERS]
@@ -228,11 +265,17 @@ def read_examples(
                 source=source,
                 examples=Option.EXAMPLES,
             )
-        elif source.suffix.lower() in TABLE_SUFFIXES:
-            examples += _from_table(kind, source, folder, classes, items)
+        elif source.suffix.lower() in (*TABLE_SUFFIXES, TASK_SUFFIX):
+            files = find_files(folder, left_out, [kind])
+            names = FileNames(kind, folder, source.parent, files, items, is_trusted(source))
+            pairs, note = read_pairs(read_table(source), source, names, classes)
+            examples += [Example(content, label) for content, label in pairs]
+            notes += [note] if note else []
         else:
-            raise ValueError(f"Examples are a folder of class folders or a table with path,label; got {source}.")
-    return examples
+            raise ValueError(
+                f"Examples are a folder of class folders, a table with path,label or Label Studio's JSON; got {source}."
+            )
+    return examples, notes
 
 
 def _subfolders(folder: Path) -> list[Path]:
@@ -252,22 +295,6 @@ def _from_class_folders(kind: FileKind, folders: Iterable[Path]) -> list[Example
             )
         examples += [Example(content, folder.name.strip()) for path in paths for content in kind.contents_of(path)]
     return examples
-
-
-def _from_table(kind: FileKind, path: Path, folder: Path, classes: Names[str], items: Names[str]) -> list[Example]:
-    table = read_table(path)
-    column = next((name for name in _PATH_COLUMNS if name in table.columns), None)
-    if column is None or "label" not in table.columns:
-        raise ValueError(f"{path}: examples need the columns path and label; it has {listed(table.columns)}.")
-    names = [str(name or "").strip() for name in table.column(column)]
-    rows = zip(names, given_labels(table.column("label"), classes), strict=True)
-    # A row without a label is one the user has not come to yet.
-    named = [(name, label) for name, label in rows if name and label]
-    return [
-        Example(content, label)
-        for name, label in named
-        for content in ([Path(name)] if name in items else find_item(kind, name, path, folder))
-    ]
 
 
 def find_item(kind: FileKind, name: str, table: Path, items: Path) -> Sequence[Any]:

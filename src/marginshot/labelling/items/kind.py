@@ -59,7 +59,7 @@ class Kind(ABC):
         """Hash of a content; raises OSError where it cannot be opened."""
 
     def problem(self, content: Any) -> str:
-        """Why a content cannot be encoded, as far as that can be told without opening it; empty where it can."""
+        """Why a content cannot be encoded, as far as that is known without opening it; empty where it can."""
         return ""
 
     @property

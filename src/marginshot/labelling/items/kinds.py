@@ -50,7 +50,7 @@ class Picture(FileKind):
         return picture_suffixes()
 
     def encoder(self, name: str | None = None, device: str = "auto", contents: Any = ()) -> ItemEncoder:
-        """A network, or "pixels"."""
+        """The network of that ``name``, or grey values for "pixels"."""
         return PixelEncoder() if name == PIXELS else PictureEncoder(name or PICTURE_ENCODER, device)
 
     def digest(self, content: Path) -> str:
@@ -59,11 +59,11 @@ class Picture(FileKind):
 
     @cached_property
     def reader(self) -> str:
-        """Pillow, and its version."""
+        """Pillow with its version, which reads the pictures."""
         return pillow_version()
 
     def reading(self) -> AbstractContextManager[None]:
-        """Pillow warns of what it can read all the same."""
+        """Silence Pillow's warnings about readable files."""
         return pillow_silenced()
 
     def image(self, content: Path, side: int) -> Image:
@@ -93,7 +93,7 @@ class Text(Kind):
         return hashlib.sha256(content.encode()).hexdigest()
 
     def problem(self, content: str) -> str:
-        """An empty text cannot be encoded, nor one with half a character."""
+        """Why a text cannot be encoded: it is empty, or holds half a character."""
         try:
             content.encode()
         except UnicodeEncodeError:
@@ -105,15 +105,15 @@ class Text(Kind):
         return [f"{_short_digest(text.encode('utf-8', 'surrogatepass'))} {text[:_SHOWN]}" for text in contents]
 
     def called(self, key: str, item: str | None) -> str:
-        """The beginning of the text."""
+        """The beginning of the text, taken from its key."""
         return key.partition(" ")[2]
 
     def text(self, content: str) -> str:
-        """The text."""
+        """The content itself, which is a text."""
         return content
 
     def exported(self, item: str, content: str) -> str:
-        """The text."""
+        """The text itself, which other tools show."""
         return content
 
 
@@ -124,14 +124,14 @@ class Embedding(Kind):
     name = "embedding"
 
     def encoder(self, name: str | None = None, device: str = "auto", contents: Any = ()) -> None:
-        """None: contents are embeddings."""
+        """Return None: the contents are embeddings already."""
 
     def digest(self, content: Any) -> str:
         """Hash of the numbers."""
         return hashlib.sha256(np.ascontiguousarray(content).tobytes()).hexdigest()
 
     def keys(self, items: Sequence[str], contents: Any) -> Sequence[str]:
-        """The names of rows, or the hash of each where they are but numbered."""
+        """The names of the rows, or their hashes where rows are only numbered."""
         if items != row_names(len(items)):
             return items
         return [_short_digest(np.ascontiguousarray(row).tobytes()) for row in contents]

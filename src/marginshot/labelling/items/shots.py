@@ -23,7 +23,7 @@ _FRACTION, _OFFSET, _SERIAL, _MODEL = 0x9291, 0x9011, 0xA431, 0x0110
 _TIME = re.compile(r"(\d{4})[:-](\d\d)[:-](\d\d)[ T](\d\d):(\d\d):(\d\d)")
 _ZONE = re.compile(r"[+-]\d\d:\d\d")
 
-# Folders that cameras make by themselves, such as DCIM/100RECNX: they say nothing of the place.
+# Folders that cameras make by themselves, such as DCIM/100RECNX: they do not name the place.
 _BY_CAMERA = re.compile(r"dcim|\d{3}[a-z0-9_]{2,5}", re.IGNORECASE)
 
 _SIDE = 64  # pixels of a picture that are looked at for its colours
@@ -34,7 +34,7 @@ _COLOUR = 3.0
 
 @dataclass(frozen=True)
 class Shot:
-    """What a camera says of a picture.
+    """What a camera recorded with a picture.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Shot:
 
 
 def read_shot(path: Path) -> Shot:
-    """What the EXIF tags of a picture say; nothing where there are none, or they are damaged."""
+    """Time, serial number and model in the EXIF tags of a picture; empty where tags are missing or damaged."""
     try:
         with open_picture(path) as image:
             tags = image.getexif()

@@ -53,6 +53,12 @@ class Source:
     boxes: Detections | None = None
     deployments: Path | None = None
 
+    @property
+    def others(self) -> dict[str, tuple[Path, ...]]:
+        """Files that are read beside it, by option: no output may replace them."""
+        files = {"boxes": self.boxes.path if self.boxes else None, "deployments": self.deployments}
+        return {name: (path,) for name, path in files.items() if path is not None}
+
     def rows(self) -> Table:
         """The table; a folder is an error."""
         if self.table is None:

@@ -59,9 +59,11 @@ class Store:
         Where it lives; created when missing.
     limit : int, default=2_000_000_000
         Bytes of embeddings kept; those unused longest go first.
+    optional : bool, default=False
+        Whether the work can be done without a cache; a refusal then tells how.
     """
 
-    def __init__(self, folder: Path, limit: int = DEFAULT_LIMIT) -> None:
+    def __init__(self, folder: Path, limit: int = DEFAULT_LIMIT, *, optional: bool = False) -> None:
         if limit < 0:
             raise ValueError(f"The size limit of the cache must not be negative; got {limit}.")
         self.path = folder / _FILE
@@ -69,12 +71,12 @@ class Store:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not self.path.exists():
-                # Embeddings tell what is in private pictures; SQLite gives the rights of this file to those beside it.
+                # Embeddings reveal private pictures; SQLite gives the rights of this file to those beside it.
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, PRIVATE))
         except OSError as error:
             raise RefusedError(
-                "The cache folder {folder} cannot be made ({reason}). Choose another with {cache}, or do without by "
-                "{no_cache}.",
+                "The cache folder {folder} cannot be made ({reason}). Choose another with {cache}"
+                + (", or do without by {no_cache}." if optional else "."),
                 folder=folder,
                 reason=error.strerror,
                 cache=Option.CACHE,
@@ -228,8 +230,8 @@ class Store:
 def open_store(cache: bool | str | os.PathLike[str], limit: int = DEFAULT_LIMIT) -> Store | None:
     """The cache in the user's folder, in the one given, or none."""
     if isinstance(cache, bool):
-        return Store(default_folder(), limit) if cache else None
-    return Store(Path(cache), limit)
+        return Store(default_folder(), limit, optional=True) if cache else None
+    return Store(Path(cache), limit, optional=True)
 
 
 def clear_folder(folder: Path) -> None:

@@ -30,6 +30,7 @@ from marginshot.labelling.errors import MissingInputError
 from marginshot.labelling.items.collection import FOREIGN, MEAN_MISSING, MEAN_UNKNOWN, Collection, means_none
 from marginshot.labelling.items.kind import Kind
 from marginshot.labelling.items.kinds import EMBEDDING, TEXT, row_names
+from marginshot.labelling.items.label_studio import TASK_SUFFIX, read_tasks
 
 CSV_SUFFIXES = (".csv", ".tsv")
 TABLE_SUFFIXES = (*CSV_SUFFIXES, *PARQUET_SUFFIXES)
@@ -71,13 +72,17 @@ class Table:
 
 
 def read_table(path: Path) -> Table:
-    """A CSV, TSV or Parquet file."""
+    """A CSV, TSV or Parquet file, or the tasks of a JSON export of Label Studio."""
     check_ends(path)
+    if path.suffix.lower() == TASK_SUFFIX:
+        return Table(read_tasks(path), path.name)
     if path.suffix.lower() in CSV_SUFFIXES:
         return _read_csv(path)
     if path.suffix.lower() in PARQUET_SUFFIXES:
         return _read_parquet(path)
-    raise ValueError(f"Cannot tell what {path.name} is; tables are {', '.join(TABLE_SUFFIXES)}.")
+    raise ValueError(
+        f"Cannot tell what {path.name} is; tables are {', '.join(TABLE_SUFFIXES)}, and {TASK_SUFFIX} of Label Studio."
+    )
 
 
 def check_ends(path: Path) -> None:

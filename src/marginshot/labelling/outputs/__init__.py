@@ -1,1 +1,1 @@
-"""What leaves: the result, its table, gallery, class folders, exports and model, and how a stopped run goes on."""
+"""Outputs: the result, its table, gallery, class folders, exports and model, and how a stopped run is resumed."""

@@ -23,6 +23,7 @@ from marginshot.labelling.items.collection import means_none
 from marginshot.labelling.items.crops import Crop
 from marginshot.labelling.items.detections import DetectedPicture
 from marginshot.labelling.items.detector_formats import WHOLE, Box
+from marginshot.labelling.items.embed import printable
 from marginshot.labelling.items.shots import Shot, place_of, read_shot
 from marginshot.labelling.items.tables import write_table
 from marginshot.labelling.outputs.result import Result
@@ -80,7 +81,7 @@ def _write(path: Path, text: str) -> None:
 
 @dataclass(frozen=True)
 class _Picture:
-    """A picture of the folder: its path there, what the camera says of it, where the camera stood."""
+    """A picture of the folder: its path there, what the camera recorded, where the camera stood."""
 
     file: str
     shot: Shot
@@ -125,7 +126,7 @@ class CamtrapPackage:
 
     @cached_property
     def deployments(self) -> list[Row]:
-        """A row for each camera's place: what the survey says, and the camera as its pictures name it."""
+        """A row for each camera's place: the facts of the survey, and the camera as its pictures name it."""
         rows: dict[str, Row] = {name: dict(known) for name, known in self.survey.deployments.items()}
         for picture in self.pictures.values():
             row = rows.setdefault(picture.deployment, {"deploymentID": picture.deployment})
@@ -192,18 +193,21 @@ class CamtrapPackage:
             }
 
     def _of_detector(self) -> Iterator[Row]:
-        """What the detector says of the other boxes, and of pictures without any."""
+        """Rows from the detector alone: boxes not to be classified, empty pictures, and pictures it could not read."""
         boxes = self.labelling.request.source.boxes if self.labelling.request.source else None
-        by = str((boxes.content.get("info") or {}).get("detector", "")) if boxes else ""
+        info = boxes.content.get("info") if boxes else None
+        by = printable(str(info.get("detector", ""))) if isinstance(info, dict) else ""
+        taken = set(self.labelling.collection.items)
         for picture in boxes.pictures if boxes else ():
             row = {"mediaID": picture.file, "observationLevel": "media", **self._alone(self.pictures[picture.file])}
             row |= {"classificationMethod": "machine", "classifiedBy": by}
             if boxes is not None and (picture.failure or boxes.is_empty(picture)):
                 yield {**row, "observationID": picture.file, "observationType": _type_without(picture)}
             for box in boxes.others(picture) if boxes else ():
+                name = f"{picture.file}#{box.corner}"
                 yield {
                     **row,
-                    "observationID": f"{picture.file}#{box.corner}",
+                    "observationID": f"{name} {printable(box.category)}" if name in taken else name,
                     "observationType": _TYPES.get(box.category.casefold(), "unknown"),
                     "classificationProbability": round(box.confidence, 4),
                     **_corners(box),
@@ -232,7 +236,7 @@ class CamtrapPackage:
         return bool(self.labelling.answers.given[row] >= 0)
 
     def _class_of(self, row: int) -> Row:
-        """What an item is, by whom, and how sure that is."""
+        """Columns on the class of an item, who classified it, and how sure that is."""
         label = self.labelling.labels[row]
         if not label:
             said_none = means_none(self.labelling.reviews[row])
@@ -255,7 +259,7 @@ class CamtrapPackage:
 
     @cached_property
     def description(self) -> Row:
-        """The content of ``datapackage.json``: what is known, and what the survey's own says of the rest."""
+        """The content of ``datapackage.json``: what is known, completed by the survey's own file."""
         theirs = self.survey.about
         levels = sorted({row["observationLevel"] for row in self.observations}, reverse=True)
         project = theirs.get("project")
@@ -291,7 +295,7 @@ class CamtrapPackage:
 
     @property
     def unknown(self) -> list[str]:
-        """A line on each thing that Camtrap DP asks for, and nobody has said."""
+        """A line on each thing that Camtrap DP asks for and that is not known."""
         project = self.description["project"]
         missing = [name for name in ("contributors", "spatial", "temporal") if not self.description.get(name)]
         missing += [f"project.{name}" for name in ("samplingDesign", "captureMethod") if not project.get(name)]

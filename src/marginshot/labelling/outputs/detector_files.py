@@ -12,7 +12,7 @@ from marginshot.labelling.errors import Option, RefusedError
 from marginshot.labelling.items.detector_formats import Ranked
 from marginshot.labelling.outputs.result import Result
 
-#: What the file says has classified.
+#: Name of the classifier that the file gives.
 CLASSIFIER = "marginshot"
 
 _MOST, _LEAST = 5, 0.005  # classes of a box, and the least probability of one
@@ -27,7 +27,9 @@ def write_boxes(labelling: Result, path: Path) -> None:
     ranked = {contents[row].box.place: own for row in labelling.rows.tolist() if (own := ranking(labelling, row))}
     content = source.boxes.form.classified(source.boxes.content, ranked, CLASSIFIER)
     with atomic_path(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
+        # Halves of surrogate pairs, which JSON can hold and UTF-8 cannot, stay the escapes that they were.
+        text = json.dumps(content, indent=1, ensure_ascii=False)
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def ranking(labelling: Result, row: int) -> Ranked:

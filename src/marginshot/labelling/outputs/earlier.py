@@ -1,7 +1,7 @@
 """Pictures that earlier runs put into class folders: a list beside the folders names them.
 
-With it a picture that is answered otherwise leaves the folder it was in. What is removed is ours by the list, and what
-it holds is elsewhere: at the picture's new place, or where it was copied from.
+When the answer for a picture changes, its copy or link is removed from the folder of the old class. Only files on the
+list are removed, and only while their content also exists at the picture's new place, or where it was copied from.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Earlier:
     sources: Mapping[str, str]
 
     def outdated(self, places: Mapping[Path, Path | None]) -> list[Path]:
-        """Those that are there although the picture has another place now, by the picture's path; None is no place."""
+        """Copies and links whose picture has another place now: ``places`` by the picture's path, None for no place."""
         targets = {str(source): target for source, target in places.items()}
         found = []
         for name, source in self.sources.items():
@@ -46,7 +46,7 @@ class Earlier:
         return found
 
     def remove_outdated(self, places: Mapping[Path, Path | None]) -> tuple[list[Path], list[Path]]:
-        """Remove what is `outdated`, but for what was changed since; returns both lists, and forgets both."""
+        """Remove `outdated` copies and links; returns those removed, and those kept because they were changed since."""
         removed, changed = [], []
         sources = dict(self.sources)
         for path in self.outdated(places):
@@ -62,7 +62,7 @@ class Earlier:
         return removed, changed
 
     def with_new(self, places: Mapping[Path, Path]) -> Earlier:
-        """The list with the places, by picture, that are free now, or taken by a link to the picture."""
+        """The list with those ``places``, by picture, that are free now, or hold a link to the picture."""
         new = {
             self._name(target): str(source)
             for source, target in places.items()
@@ -71,7 +71,7 @@ class Earlier:
         return Earlier(self.out, {**self.sources, **new})
 
     def without(self, places: Collection[Path]) -> Earlier:
-        """The list without these places: what is moved there is no copy."""
+        """The list without these ``places``: a picture that is moved there is not a copy."""
         gone = {self._name(target) for target in places}
         return Earlier(self.out, {name: source for name, source in self.sources.items() if name not in gone})
 
@@ -96,7 +96,7 @@ class Earlier:
 
 
 def load_earlier(out: Path) -> Earlier:
-    """What the list in ``out`` names; nothing where there is no list."""
+    """The list in ``out``; an empty one where there is none."""
     path = out / LIST
     if not path.is_file():
         return Earlier(out, {})

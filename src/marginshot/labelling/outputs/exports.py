@@ -1,9 +1,10 @@
-"""Labels in the formats of the tools people already have: Label Studio, FiftyOne, bulk."""
+"""Labels in the formats of the tools people already have: a registry of them, and those of a few lines."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,56 +15,128 @@ from marginshot.labelling.answers.embedding_map import embedding_map
 from marginshot.labelling.errors import Option, RefusedError
 from marginshot.labelling.items.collection import Collection
 from marginshot.labelling.items.tables import write_table
-from marginshot.labelling.outputs import camtrap
+from marginshot.labelling.outputs import camtrap, datasets
 from marginshot.labelling.outputs.detector_files import write_boxes
 from marginshot.labelling.outputs.formats import Tool
 from marginshot.labelling.outputs.result import Result
 from marginshot.labelling.outputs.sidecars import write_sidecars
 
 
+def _allow(_: object) -> None:
+    """No check: all of it has a place."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export:
+    """A format, with all that others have to know of it.
+
+    Parameters
+    ----------
+    files : tuple of str
+        What it consists of, below the folder of the outputs.
+    write : callable
+        Writes a result to these files.
+    opened : callable
+        One line for the user who has the tool, from the first of the files and the result.
+    check : callable
+        Raises RefusedError where items of a collection have no place in it.
+    check_classes : callable
+        Raises RefusedError where a class cannot have its name there.
+    only : str, default=""
+        What it is of, where rows of a table have no place in it.
+    holds_files : bool, default=False
+        Whether it holds the files themselves, so that they are needed where they are before a move.
+    """
+
+    files: tuple[str, ...]
+    write: Callable[[Result, list[Path]], None]
+    opened: Callable[[Path, Result], str]
+    check: Callable[[Collection], None] = _allow
+    check_classes: Callable[[Iterable[str]], None] = _allow
+    only: str = ""
+    holds_files: bool = False
+
+
 def export_paths(tool: Tool, out: Path, prefix: str = "") -> list[Path]:
     """The files an export writes into the folder ``out``."""
-    return [out / f"{prefix}{name}" for name in _FILES[tool]]
+    return [out / f"{prefix}{name}" for name in EXPORTS[tool].files]
+
+
+def check_table_exports(tools: Iterable[Tool]) -> None:
+    """Raise RefusedError where one of the ``tools`` has no place for rows of a table."""
+    for tool in tools:
+        if EXPORTS[tool].only:
+            raise RefusedError(f"{EXPORTS[tool].only}; choose label-studio or bulk.", at_fault=Option.EXPORTS)
 
 
 def check_exports(collection: Collection, tools: Iterable[Tool]) -> None:
     """Raise RefusedError where one of the ``tools`` cannot show such items."""
-    kind, part = collection.kind, collection.first_part()
     for tool in tools:
-        if tool is Tool.FIFTYONE and not kind.are_pictures:
-            raise RefusedError(f"FiftyOne holds pictures, and these are {kind}s; choose bulk.", at_fault=Option.EXPORTS)
-        if tool is Tool.XMP and not (kind.are_pictures and kind.in_files):
-            raise RefusedError(f"sidecars are of pictures, and these are {kind}s.", at_fault=Option.EXPORTS)
-        if tool is Tool.LABEL_STUDIO and part is not None:
-            raise RefusedError(
-                f"{part!r} is a part of a recording, which {tool} shows as a whole only; choose bulk.",
-                at_fault=Option.EXPORTS,
-            )
+        EXPORTS[tool].check(collection)
+
+
+def check_exported_classes(classes: Iterable[str], tools: Iterable[Tool]) -> None:
+    """Raise RefusedError where one of the ``classes`` cannot have its name in one of the ``tools``."""
+    names = list(classes)
+    for tool in tools:
+        EXPORTS[tool].check_classes(names)
+
+
+def holds_files(tool: Tool) -> bool:
+    """Whether an export holds the files themselves: before a move they are elsewhere than after it."""
+    return EXPORTS[tool].holds_files
 
 
 def write_export(labelling: Result, tool: Tool, paths: list[Path]) -> None:
     """Write one export to ``paths``, in the order of `export_paths`."""
-    _WRITERS[tool](labelling, paths)
+    EXPORTS[tool].write(labelling, paths)
 
 
 def how_to_open(tool: Tool, labelling: Result, out: Path, prefix: str = "") -> str:
     """One line for the user who has the tool."""
-    first = export_paths(tool, out, prefix)[0]
-    if tool is Tool.FIFTYONE:
-        # FiftyOne looks for a folder `data` unless told that there is a manifest.
-        return (
-            f"fiftyone.Dataset.from_dir({str(first.parent)!r}, "
-            f'fiftyone.types.FiftyOneImageClassificationDataset, data_path="{first.name}")'
+    return EXPORTS[tool].opened(export_paths(tool, out, prefix)[0], labelling)
+
+
+def _check_fiftyone(collection: Collection) -> None:
+    if not collection.kind.are_pictures:
+        raise RefusedError(
+            f"FiftyOne holds pictures, and these are {collection.kind}s; choose bulk.", at_fault=Option.EXPORTS
         )
-    if tool is Tool.BOXES:
-        return f"{first}, with the folder of pictures, in Timelapse, AddaxAI or whatever reads the detector's files"
-    if tool is Tool.CAMTRAP:
-        return f"frictionless validate {first}; what is not known is listed in {first.with_name('unknown.txt')}"
-    if tool is Tool.XMP:
-        return f"unzip -n {first} -d FOLDER-OF-THE-PICTURES"
-    if tool is Tool.BULK:
-        return f"bulk {'image' if labelling.collection.kind.are_pictures else 'text'} {first}"
-    return f"import {first} into a project with the labelling configuration {first.with_suffix('.xml')}"
+
+
+def _check_sidecars(collection: Collection) -> None:
+    if not (collection.kind.are_pictures and collection.kind.in_files):
+        raise RefusedError(f"sidecars are of pictures, and these are {collection.kind}s.", at_fault=Option.EXPORTS)
+
+
+def _check_label_studio(collection: Collection) -> None:
+    part = collection.first_part()
+    if part is not None:
+        raise RefusedError(
+            f"{part!r} is a part of a recording, which {Tool.LABEL_STUDIO} shows as a whole only; choose bulk.",
+            at_fault=Option.EXPORTS,
+        )
+
+
+def _open_fiftyone(first: Path, labelling: Result) -> str:
+    # FiftyOne looks for a folder `data` unless told that there is a manifest.
+    return (
+        f"fiftyone.Dataset.from_dir({str(first.parent)!r}, "
+        f'fiftyone.types.FiftyOneImageClassificationDataset, data_path="{first.name}")'
+    )
+
+
+def _open_bulk(first: Path, labelling: Result) -> str:
+    return f"bulk {'image' if labelling.collection.kind.are_pictures else 'text'} {first}"
+
+
+def _open_metadata(first: Path, labelling: Result) -> str:
+    kind = labelling.collection.kind
+    builder = "imagefolder" if kind.are_pictures else "audiofolder"
+    return (
+        f"put {first} into the folder of the {kind}s, unless they were moved beside it, then "
+        f'datasets.load_dataset("{builder}", data_dir="THAT-FOLDER")'
+    )
 
 
 def _write_label_studio(labelling: Result, paths: list[Path]) -> None:
@@ -138,20 +211,61 @@ def _write_json(content: Any, path: Path) -> None:
         temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
 
 
-_FILES: dict[Tool, tuple[str, ...]] = {
-    Tool.LABEL_STUDIO: ("label-studio.json", "label-studio.xml"),
-    Tool.FIFTYONE: ("fiftyone/data.json", "fiftyone/labels.json"),
-    Tool.BULK: ("bulk.csv",),
-    Tool.XMP: ("xmp-sidecars.zip",),
-    Tool.BOXES: ("detections.json",),
-    Tool.CAMTRAP: tuple(f"camtrap-dp/{name}" for name in camtrap.FILES),
-}
-
-_WRITERS: dict[Tool, Callable[[Result, list[Path]], None]] = {
-    Tool.LABEL_STUDIO: _write_label_studio,
-    Tool.FIFTYONE: _write_fiftyone,
-    Tool.BULK: _write_bulk,
-    Tool.XMP: lambda labelling, paths: write_sidecars(labelling, paths[0]),
-    Tool.BOXES: lambda labelling, paths: write_boxes(labelling, paths[0]),
-    Tool.CAMTRAP: camtrap.write_camtrap,
+#: Every format by its tool.
+EXPORTS: dict[Tool, Export] = {
+    Tool.LABEL_STUDIO: Export(
+        files=("label-studio.json", "label-studio.xml"),
+        write=_write_label_studio,
+        opened=lambda first, _: (
+            f"import {first} into a project with the labelling configuration {first.with_suffix('.xml')}"
+        ),
+        check=_check_label_studio,
+    ),
+    Tool.FIFTYONE: Export(
+        files=("fiftyone/data.json", "fiftyone/labels.json"),
+        write=_write_fiftyone,
+        opened=_open_fiftyone,
+        check=_check_fiftyone,
+        only="FiftyOne holds pictures",
+    ),
+    Tool.BULK: Export(files=("bulk.csv",), write=_write_bulk, opened=_open_bulk),
+    Tool.XMP: Export(
+        files=("xmp-sidecars.zip",),
+        write=lambda labelling, paths: write_sidecars(labelling, paths[0]),
+        opened=lambda first, _: f"unzip -n {first} -d FOLDER-OF-THE-PICTURES",
+        check=_check_sidecars,
+        only="sidecars are of pictures",
+    ),
+    Tool.HUGGING_FACE: Export(
+        files=("metadata.jsonl",),
+        write=lambda labelling, paths: datasets.write_metadata(labelling, paths[0]),
+        opened=_open_metadata,
+        check=datasets.check_whole_files,
+        only="metadata.jsonl is of files",
+    ),
+    Tool.YOLO: Export(
+        files=("yolo-cls.zip",),
+        write=lambda labelling, paths: datasets.write_yolo(labelling, paths[0]),
+        opened=lambda first, _: f"unzip {first} -d DATASET, then yolo classify train data=DATASET",
+        check=datasets.check_pictures,
+        check_classes=datasets.check_folders_of_classes,
+        only="YOLO's folders hold pictures",
+        holds_files=True,
+    ),
+    Tool.BOXES: Export(
+        files=("detections.json",),
+        write=lambda labelling, paths: write_boxes(labelling, paths[0]),
+        opened=lambda first, _: (
+            f"{first}, with the folder of pictures, in Timelapse, AddaxAI or whatever reads the detector's files"
+        ),
+        only="a detector's file is of pictures",
+    ),
+    Tool.CAMTRAP: Export(
+        files=tuple(f"camtrap-dp/{name}" for name in camtrap.FILES),
+        write=camtrap.write_camtrap,
+        opened=lambda first, _: (
+            f"frictionless validate {first}; what is not known is listed in {first.with_name('unknown.txt')}"
+        ),
+        only="Camtrap DP holds pictures of a folder",
+    ),
 }

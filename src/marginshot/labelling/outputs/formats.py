@@ -1,4 +1,4 @@
-"""The forms in which labels leave; named here alone, so that a command line can list them without loading anything."""
+"""Names of the export formats, in a file of their own: a command line can list them without loading anything."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ class Tool(StrEnum):
     FIFTYONE = "fiftyone"
     BULK = "bulk"
     XMP = "xmp"
+    HUGGING_FACE = "huggingface"
+    YOLO = "yolo-cls"
     BOXES = "boxes"
     CAMTRAP = "camtrap-dp"
 
@@ -26,5 +28,7 @@ class SessionExport(StrEnum):
     FIFTYONE = Tool.FIFTYONE.value
     BULK = Tool.BULK.value
     XMP = Tool.XMP.value
+    HUGGING_FACE = Tool.HUGGING_FACE.value
+    YOLO = Tool.YOLO.value
     BOXES = Tool.BOXES.value
     CAMTRAP = Tool.CAMTRAP.value

@@ -23,7 +23,7 @@ class Labelling(Result):
     X : ndarray of float32 of shape (n_items, n_features)
         Their embeddings.
     answers : Answers
-        What the classifier says about each.
+        Answers of the classifier for the items.
     rejected : bool
         Whether items of none of the classes have no label.
     model : LabelModel
@@ -35,7 +35,7 @@ class Labelling(Result):
     seconds : dict of str to float
         Where the time went.
     correction : Correction, optional
-        What answers checked before say of the probabilities.
+        Correction of the probabilities by answers that were checked before.
     """
 
     def save(self, path: str | Path) -> None:
@@ -68,8 +68,8 @@ class Labelling(Result):
             Put each picture into the folder of its class, below ``path``.
         gallery : bool, default=True
             Write the page ``gallery.html``.
-        exports : sequence of {"label-studio", "fiftyone", "bulk"}, default=()
-            Write for these tools too.
+        exports : sequence of str, default=()
+            Write for these tools too: names of `marginshot.labelling.outputs.formats.Tool`, such as "fiftyone".
         model : path, optional
             Save the model there.
         force : bool, default=False

@@ -171,7 +171,7 @@ class LabelModel:
     def make_encoder(self, encoder: str | None = None, device: str = "auto") -> ItemEncoder | None:
         """The encoder the model was fitted with; None for embeddings.
 
-        A model from a file names only encoders that come with the extras; any other has to be said as ``encoder``.
+        A model from a file names only encoders that come with the extras; any other has to be given as ``encoder``.
         """
         if encoder is None and self.path is not None:
             check_own(self.encoder, self.path)

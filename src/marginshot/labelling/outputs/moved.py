@@ -22,7 +22,7 @@ class MovedRows:
     Parameters
     ----------
     columns : mapping of str to list
-        What they hold, by `COLUMNS`: as it was written, but for labels said since.
+        Their cells, by `COLUMNS`: as written, but with the labels that were given since.
     digests : list of str
         Hash of each picture, empty where it is not known.
     """
@@ -80,7 +80,7 @@ def _place(written: WrittenTable, row: int, folder: Path) -> str | None:
 
 
 def _answer(record: Record, row: int, said: Mapping[str, str] | None) -> tuple[Any, ...]:
-    """Label, probability, runner-up and review of a row, as written or as ``said`` since; empty where taken back."""
+    """Label, probability, runner-up and review of a row: as written, or as labelled in ``said``; empty if cleared."""
     written, key = record.written[0], record.written[0].keys[row]
     if said is not None and (key in said or key in record.said):
         label = said.get(key, "")

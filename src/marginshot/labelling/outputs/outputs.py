@@ -1,6 +1,6 @@
 """What a labelling run writes: every file known and checked before the work, written after it, marked as ours.
 
-Pictures may go into class folders as well. Whatever stops that is gone on with by the same request, or by `resume`.
+Pictures may go into class folders as well. An interrupted transfer is resumed by the same request, or by `resume`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,14 @@ from marginshot.labelling.items.folders import check_apart, check_can_be_made
 from marginshot.labelling.items.store import Store
 from marginshot.labelling.items.tables import TABLE_SUFFIXES, write_table
 from marginshot.labelling.outputs.earlier import load_earlier
-from marginshot.labelling.outputs.exports import check_exports, export_paths, write_export
+from marginshot.labelling.outputs.exports import (
+    check_exported_classes,
+    check_exports,
+    check_table_exports,
+    export_paths,
+    holds_files,
+    write_export,
+)
 from marginshot.labelling.outputs.formats import Tool
 from marginshot.labelling.outputs.gallery import write_gallery
 from marginshot.labelling.outputs.moved import check_moved, moved_rows
@@ -86,7 +93,7 @@ class Outputs:
     path : Path
         A folder for pictures, a table for texts and embeddings.
     pictures : bool
-        Which of the two.
+        Whether ``path`` is such a folder.
     transfer : {"copy", "move", "link"}, optional
         What to do with pictures: into the folder of their class, below ``path``.
     labels : bool, default=True
@@ -129,8 +136,8 @@ class Outputs:
             raise RefusedError(
                 "only pictures can go into class folders; this is a table.", at_fault=Option(self.transfer)
             )
-        if not self.pictures and Tool.FIFTYONE in self.exports:
-            raise RefusedError("FiftyOne holds pictures; choose label-studio or bulk.", at_fault=Option.EXPORTS)
+        if not self.pictures:
+            check_table_exports(map(Tool, self.exports))
 
     @property
     def folder(self) -> Path:
@@ -139,12 +146,12 @@ class Outputs:
 
     @property
     def prefix(self) -> str:
-        """What distinguishes them where several tables share a folder."""
+        """Prefix of the files beside a table, so that several tables can share a folder."""
         return "" if self.pictures else f"{self.path.stem}-"
 
     @property
     def table(self) -> Path:
-        """The labels."""
+        """Path of the table of labels."""
         return table_path(self.path, pictures=self.pictures)
 
     def beside(self, name: str) -> Path:
@@ -194,7 +201,7 @@ class Outputs:
         self._check_kind()
         check_can_move(self.transfer, request)
         self._check_names(request.inputs)
-        check_apart(self.path, request.others.get("examples", ()))
+        check_apart(self.path, (*request.others.get("examples", ()), *request.others.get("like", ())))
         self._check_inputs(request.inputs)
         load_record(record_path(self.table))  # damaged ones are reported before the work
         load_earlier(self.path)
@@ -227,6 +234,8 @@ class Outputs:
 
     def check_classes(self, classes: Iterable[str]) -> None:
         """Raise where pictures are to go into folders that these ``classes`` cannot have."""
+        classes = list(classes)
+        check_exported_classes(classes, map(Tool, self.exports))
         if self.transfer is not None:
             check_folder_names(classes, self.path, self.files)
 
@@ -238,7 +247,7 @@ class Outputs:
     def write(
         self, labelling: Result, store: Store | None, *, force: bool = False, on_progress: Progress = silent
     ) -> Written:
-        """Go on with what an earlier run of the same request left; else check, write the files, place the pictures.
+        """Resume an interrupted run of the same request; else check, write the files and place the pictures.
 
         Parameters
         ----------
@@ -273,7 +282,8 @@ class Outputs:
         for tool in map(Tool, self.exports):
             with ExitStack() as stack:
                 paths = export_paths(tool, self.folder, self.prefix)
-                write_export(labelling, tool, [stack.enter_context(_owned(store, path)) for path in paths])
+                held = before if holds_files(tool) else labelling
+                write_export(held, tool, [stack.enter_context(_owned(store, path)) for path in paths])
         if self.model is not None:
             with _owned(store, self.model, private=True) as model:  # it holds the embeddings of all items
                 labelling.model.save(model)
@@ -370,7 +380,7 @@ def resume(
     transfer: Action,
     on_progress: Progress = silent,
 ) -> Placed | None:
-    """Complete what a stopped run left in a folder: the pictures it had yet to copy, move or link.
+    """Complete an interrupted transfer: copy, move or link the pictures that the stopped run did not reach.
 
     Nothing is labelled again: the table and the other files are those of the run that was stopped. A list of pictures
     of another folder, or of another transfer, is refused: whoever may write into ``path`` could have left it there.

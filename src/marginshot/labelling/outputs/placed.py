@@ -1,4 +1,4 @@
-"""How it went with pictures on their way into class folders."""
+"""Results of copying, moving or linking pictures into class folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The record of a run, hidden beside its table: the answers as written, what the user said since, and the options.
+"""The record of a run, hidden beside its table: the answers as written, labels given since, and the options.
 
 With it the next run into the same place finds the labels that the user changed, and the options to use again.
 """
@@ -42,6 +42,7 @@ REMEMBERED: Mapping[str, tuple[type, ...]] = {
     "box_confidence": (float, int),
     "deployments": (str, NoneType),
     "event_gap": (float, int, NoneType),
+    "like": (str, NoneType),
     "text": (str, NoneType),
     "label": (str, NoneType),
     "classes": (str, NoneType),
@@ -119,7 +120,7 @@ class Corrections:
     n_guesses : int
         Labels that are still those we wrote, examples aside.
     n_ignored : int
-        Cells of ours besides the labels that were changed to what says nothing.
+        Changed cells of our columns beside the labels that do not confirm a label; they are ignored.
     whole : bool, default=True
         Whether the table has no column that we did not write, so that nothing is lost when it is written anew.
     """
@@ -148,7 +149,7 @@ class Record:
     said : mapping of str to str
         Labels that the user gave in tables that a run wrote, by key.
     said_of : mapping of str to str
-        Hash of the picture that each of them was said of, by key; none for tables.
+        Hash of the picture that each of these labels was given to, by key; none for tables.
     options : mapping of str to object
         Options of the command, by parameter.
     """
@@ -182,7 +183,7 @@ class Record:
 
     @property
     def classes(self) -> set[str]:
-        """Classes that are known to have been some: those answered, and those that the user named."""
+        """Names known to be classes: those answered, and those that the user gave as labels."""
         answered = {name for table in self.written for name in (*table.label, *table.runner_up)}
         return (answered | set(self.said.values())) - {FOREIGN}
 
@@ -191,8 +192,8 @@ class Record:
     ) -> Corrections | None:
         """What the user changed in a table with these ``columns``; None where it is not one that this run wrote.
 
-        The ``classes`` and those known before are labels, whatever they look like. ``in_place`` says that the table is
-        where the run wrote it: then the user may have edited probabilities.
+        The ``classes`` and those known before are labels, whatever they look like. ``in_place`` means that the table
+        is where the run wrote it: then the user may have edited probabilities.
         """
         if not {self.column, *self.named_by} <= set(columns):
             return None
@@ -267,7 +268,7 @@ def remember(
     digests: Sequence[str] = (),
     kept: Sequence[str] = (),
 ) -> None:
-    """Leave the record of a ``table`` that is about to be written; what is known there of the same source is kept.
+    """Write the record of a ``table`` just before the table itself; an earlier record of the same source is continued.
 
     Parameters
     ----------
@@ -332,10 +333,10 @@ def _compare(
     *,
     edited: bool = False,
 ) -> Corrections | None:
-    """What differs between a table with ``columns``, and labels as they are ``now``, and what was ``written``.
+    """Corrections in a table with ``columns`` and the labels ``now``, compared with the table as ``written``.
 
-    None where it is another table: one with another probability, unless the user may have ``edited`` that; even so, a
-    label that differs beside it is from another round.
+    None if it is the table of another run: it has a row that was not written, or a probability differs. If the user may
+    have ``edited`` probabilities, they may differ; but beside a changed label only an empty one or 1 is an edit.
     """
     place = {key: row for row, key in enumerate(written.keys)}
     if not all(key in place for key in keys):

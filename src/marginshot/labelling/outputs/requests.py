@@ -1,6 +1,6 @@
-"""What was asked for: the files read, which nothing may go over, and all that decides the answers and the outputs.
+"""The request of a run: the files that it reads, which no output replaces, and all that decides answers and outputs.
 
-Only the same request goes on with what another left unfinished.
+An unfinished run can only be resumed by an identical request; `outputs.resume` needs only its folder and transfer.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ Action = Literal["copy", "move", "link"]
 
 @dataclass(frozen=True)
 class Job:
-    """What is done to the pictures of which folder, and all that decides the answers and the outputs.
+    """A transfer of pictures into class folders, with every option that decides the answers and the outputs.
 
     Parameters
     ----------
     action : {"copy", "move", "link"}
-        What is done.
+        What is done with each picture.
     folder : str
-        Where the pictures are.
+        Absolute path of the folder with the pictures.
     request : mapping of str to str
-        The rest: each option as text.
+        All other options, as text by name.
     """
 
     action: Action
@@ -38,14 +38,14 @@ class Job:
     request: Mapping[str, str] = field(default_factory=dict)
 
     def differences(self, other: Job) -> list[str]:
-        """Options that the ``other`` has not, or otherwise."""
+        """Names of options whose values differ from those of ``other``."""
         names = dict.fromkeys((*self.request, *other.request))
         return [name for name in names if self.request.get(name) != other.request.get(name)]
 
 
 @dataclass(frozen=True)
 class Request:
-    """Where labels come from.
+    """What a run reads, and every setting that decides its answers.
 
     Parameters
     ----------
@@ -57,11 +57,11 @@ class Request:
         What else decides the answers, by name.
     said : mapping of str to str, optional
         Labels that the user gave in tables that a run wrote, by the key of the row (see `records.row_keys`). None where
-        nobody looked for any: those known stay known.
+        no table was searched for them: the labels of earlier runs are kept.
     said_of : mapping of str to str
-        Hash of the picture that each of them was said of, by key, where it is known.
+        Hash of the picture that each of these labels was given to, by key, where it is known.
     taken : frozenset of Path
-        Outputs that may be replaced: what was changed in them is in ``said``.
+        Outputs that may be replaced, because every change in them is in ``said``.
     options : mapping of str to object, optional
         Options for the next run into the same place, by parameter. None leaves those of the run before.
     """
@@ -87,17 +87,17 @@ class Request:
         return of_source + [path for paths in self.others.values() for path in paths]
 
     def job(self, action: Action, **outputs: Any) -> Job:
-        """What the request and its ``outputs``, by name, come to for the pictures."""
+        """The transfer of pictures that this request and the options ``outputs`` describe."""
         options = {name: str(value) for name, value in {**self.settings, **outputs}.items()}
         if self.said:
-            # Without the keys: they are others once some of the pictures have been moved.
+            # Without the keys: they change once some of the pictures have been moved.
             options["said"] = hashlib.sha256(repr(sorted(self.said.values())).encode()).hexdigest()
         folder = "" if self.source is None else str(self.source.path.resolve())
         return Job(action, folder, options | self._states)
 
 
 def _state(paths: Iterable[Path], pictures: Path) -> str:
-    """A hash that is another when a file or folder among ``paths`` is.
+    """A hash that changes when a file or folder among ``paths`` changes.
 
     Folders count by the names and sizes of their pictures, except those in ``pictures``, which the job itself moves;
     links count as such, for what they point to may be moved.

@@ -50,7 +50,7 @@ class Result:
     X : ndarray of float32 of shape (n_items, n_features)
         Their embeddings.
     answers : Answers
-        What the classifier says about each.
+        Answers of the classifier for the items.
     rejected : bool
         Whether items of none of the classes have no label.
     model : LabelModel
@@ -62,7 +62,7 @@ class Result:
     seconds : dict of str to float
         Where the time went.
     correction : Correction, optional
-        What answers checked before say of the probabilities.
+        Correction of the probabilities by answers that were checked before.
     """
 
     collection: Collection
@@ -85,7 +85,7 @@ class Result:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """Label of each item; empty where rejected, or said to be none of the classes."""
+        """Label of each item; empty where rejected, or labelled as none of the classes."""
         said = self.answers.none
         outside = (self.answers.foreign & self.rejected) | (False if said is None else said)
         return tuple("" if outside[row] else self.classes[best] for row, best in enumerate(self.answers.best.tolist()))
@@ -162,21 +162,46 @@ class Result:
         return mask
 
     def _correction(self) -> Correction:
-        """What checked answers say of the probabilities, or how far these are in doubt while nothing was checked."""
+        """Correction of the probabilities by checked answers; while nothing was checked, their uncertainty alone."""
+        n_classes = max(len(self.classes), 1)
+        of_new = None if self.collection.old is None else self.n_own_labels / n_classes
         n_labels = int((self.answers.given >= 0).sum())
-        return self.correction or fit_correction(labels_a_class=n_labels / max(len(self.classes), 1))
+        return self.correction or fit_correction(None, n_labels / n_classes, of_new)
+
+    @property
+    def n_own_labels(self) -> int:
+        """Number of listed items that a person labelled, be it as none of the classes."""
+        said = (self.answers.given >= 0) | (False if self.answers.none is None else self.answers.none)
+        lent = self.collection.lent
+        return int((said if lent is None else said & ~lent)[self.rows].sum())
 
     def _promises(self) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]:
-        """Listed rows that are not rejected, (n,), the probability of each label, and which of them a person gave."""
+        """Listed rows that are not rejected, (n,), the chance of each label, and which of them a person gave."""
         none = self.answers.none if self.answers.none is not None else np.zeros(len(self.labels), dtype=bool)
         answered = none | ~(self.answers.foreign & self.rejected)
         rows = self.rows[answered[self.rows]]
-        return rows, self.answers.confidence[rows], (none | (self.answers.given >= 0))[rows]
+        return rows, self.answers.promised[rows], (none | (self.answers.given >= 0))[rows]
 
     @property
     def n_unlike(self) -> int:
-        """Number of items that look unlike all examples, as by another camera or light."""
+        """Number of items that look unlike all examples, as by another camera or light.
+
+        Beside an earlier source, number of new items that look unlike the old ones, as few of these would.
+        """
         return 0 if self.answers.unlike is None else int(self.answers.unlike.sum())
+
+    @property
+    def doubts(self) -> list[tuple[str, str, str, float]]:
+        """Labels that look wrong: item, its label, the class by the other labels and its probability; worst first."""
+        items, names = self.collection.items, self.classes
+        doubts = self.answers.doubts
+        return [(items[each.row], names[each.label], names[each.other], each.probability) for each in doubts]
+
+    @property
+    def may_lack_classes(self) -> bool:
+        """Whether more items look like none of the classes than where all classes have a name."""
+        chances = self.answers.chance_of_known
+        return chances is not None and bool((chances < 1.0).any())
 
     @property
     def n_foreign(self) -> int:

@@ -1,4 +1,4 @@
-"""What people know of a camera-trap survey and no picture tells: where and when its cameras stood, who it is by."""
+"""Facts on a camera-trap survey that no picture holds: where and when its cameras stood, and who runs it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Pictures into class folders: copied, moved or linked; never overwriting, never leaving a file in neither place.
 
-A list of what is to be done is written before the first file is touched and removed after the last. Whatever stops the
-work in between, a full disk or a power cut, the same command finds the list and goes on.
+A list of what is to be done is written before the first file is touched and removed after the last. The same command
+finds the list after a full disk or a power cut, and resumes.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def unfinished(out: Path) -> bool:
 
 
 def finish_transfers(out: Path, on_progress: Progress = silent) -> tuple[Job, Done]:
-    """Go on with the list that an earlier run left in ``out``."""
+    """Complete the list of transfers that an earlier run left in ``out``."""
     begun, plan = _read_journal(out)
     return begun, _run(plan, begun, out, on_progress)
 
@@ -204,7 +204,7 @@ def _read_journal(out: Path) -> tuple[Job, list[Transfer]]:
             raise ValueError(f"nothing is called {content['action']!r}")
         begun = Job(content["action"], content["folder"], dict(content.get("request", {})))
         plan = [Transfer(Path(source), Path(target)) for source, target in content["transfers"]]
-        _check_bound(plan, begun, content.get("out", str(out.resolve())), out)  # earlier versions did not say
+        _check_bound(plan, begun, content.get("out", str(out.resolve())), out)  # earlier versions did not write it
     return begun, plan
 
 

@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from marginshot.data.pictures import pillow_silenced
 from marginshot.labelling.items.store import Store
+from marginshot.studio.connections import StudioProtocol
 from marginshot.studio.label_studio.config import read_config
 from marginshot.studio.label_studio.contents import LabelStudio, Pictures, UnavailableError
 from marginshot.studio.label_studio.project import Project
@@ -36,7 +37,7 @@ class Backend:
     Parameters
     ----------
     server : LabelStudio
-        Where tasks and annotations of before come from, if it is known.
+        Server that earlier tasks and annotations are read from, if its address and token are known.
     pictures : Pictures
         Where the files of tasks are.
     store : Store or None
@@ -44,7 +45,7 @@ class Backend:
     encoder : str or None
         As in ``marginshot label``.
     report : callable
-        Called with sentences about what cannot be had.
+        Called with sentences about what is not available.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Backend:
         self._lock = threading.Lock()
 
     def project(self, told: Any, config: Any) -> Project:
-        """The project of a number and a configuration; another configuration begins it anew."""
+        """The project with this number; it begins anew when its configuration changes."""
         number = _number(told)
         if not isinstance(config, str) or not config.strip():
             raise ValueError("The project has no labelling configuration yet. Save one, then connect this again.")
@@ -79,21 +80,21 @@ class Backend:
         try:
             project.add(self._server.tasks(number))
         except (UnavailableError, ValueError, KeyError) as error:
-            self._report(f"The tasks of project {number} are not known: the list {error}.")
+            self._report(f"Could not list the tasks of project {number}: {error}.")
 
     def setup(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """What Label Studio asks when a project is connected, and before it asks for predictions."""
+        """Version of the model; Label Studio requests it when a project is connected and before predictions."""
         return {"model_version": self.project(body.get("project"), body.get("schema")).version}
 
     def predict(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Predictions for tasks."""
+        """Predictions for the tasks in a request of Label Studio."""
         tasks = body.get("tasks")
         if not isinstance(tasks, list) or not all(isinstance(task, Mapping) for task in tasks):
             raise ValueError("predict needs a list of tasks.")
         return {"results": self.project(body.get("project"), body.get("label_config")).predict(tasks)}
 
     def webhook(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Annotations that were made, changed or deleted; START_TRAINING asks Label Studio for all of them."""
+        """Take in annotations that were made, changed or deleted; START_TRAINING reads all tasks from Label Studio."""
         told = body.get("project")
         if not isinstance(told, Mapping):
             return {}
@@ -149,11 +150,24 @@ def create_app(backend: Backend, password: str = "") -> Starlette:
     )
 
 
+def make_server(backend: Backend, password: str = "") -> uvicorn.Server:
+    """The server that `serve` runs, with the studio's bounds on connections and on the time of a request."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            create_app(backend, password),
+            http=StudioProtocol,
+            ws="none",
+            access_log=False,
+            log_level="error",
+            server_header=False,
+        )
+    )
+
+
 def serve(backend: Backend, listener: socket.socket, password: str = "") -> None:
     """Serve until Ctrl-C or SIGTERM; KeyboardInterrupt is raised after the shutdown."""
-    config = uvicorn.Config(create_app(backend, password), log_level="error", access_log=False, server_header=False)
     with pillow_silenced():
-        uvicorn.Server(config).run(sockets=[listener])
+        make_server(backend, password).run(sockets=[listener])
 
 
 class _Password:
@@ -196,7 +210,7 @@ async def _read(request: Request) -> Mapping[str, Any]:
 
 
 def _annotations(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Those of an event: one, or several in a list."""
+    """Annotations in the body of a webhook: one, or several in a list."""
     several = body.get("annotations")
     held = several if isinstance(several, list) else [body.get("annotation")]
     return [one for one in held if isinstance(one, Mapping)]

@@ -1,9 +1,10 @@
-"""The pictures of tasks: below the folder that Label Studio serves, or asked of Label Studio itself, of nobody else."""
+"""The pictures of tasks: read from the folder that Label Studio serves, or fetched from Label Studio alone."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import json
 import tempfile
 import urllib.error
@@ -20,7 +21,7 @@ _PER_PAGE = 500  # tasks
 
 
 class UnavailableError(ValueError):
-    """A content that cannot be had, and why."""
+    """A content that is not available; the message is why."""
 
 
 class _SameOrigin(urllib.request.HTTPRedirectHandler):
@@ -124,7 +125,7 @@ class Pictures:
         self._folder = tempfile.TemporaryDirectory(prefix="marginshot-")
 
     def find(self, task: int, told: str) -> Path:
-        """The file of a task; raises UnavailableError."""
+        """Path of the picture of a ``task``, fetched where needed; raises UnavailableError."""
         parts = urlsplit(told)
         if parts.path.endswith(_LOCAL_FILES) and parts.query.startswith("d="):
             name = unquote(parts.query[2:])
@@ -133,7 +134,8 @@ class Pictures:
         if parts.scheme not in ("", "http", "https"):
             raise UnavailableError(f"is at {parts.scheme}://…, which is not asked; sync it, or serve local files")
         suffix = PurePosixPath(unquote(parts.query or parts.path)).suffix
-        target = Path(self._folder.name, f"{task}{suffix[:8] if suffix[1:].isalnum() else ''}")
+        address = hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        target = Path(self._folder.name, f"{task}-{address}{suffix[:8] if suffix[1:].isalnum() else ''}")
         if not target.exists():
             held = self._server.get(told)
             target.write_bytes(held)

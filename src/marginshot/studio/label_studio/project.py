@@ -59,13 +59,13 @@ class Project:
 
     @property
     def version(self) -> str:
-        """Another one with every annotation that is new, changed or gone."""
+        """Version string; changes whenever the label of an annotation is added, changed or deleted."""
         with self._lock:
             said = repr(sorted(self._annotations.items())).encode()
             return f"marginshot-{len(self._labels())}-{hashlib.sha256(said).hexdigest()[:8]}"
 
     def add(self, tasks: Iterable[Mapping[str, Any]]) -> None:
-        """Hear of tasks, and of the annotations that come with them."""
+        """Add tasks, and the annotations that come with them."""
         for task in tasks:
             data, number = task.get("data"), task.get("id")
             if not isinstance(data, Mapping) or not isinstance(number, int):
@@ -82,7 +82,7 @@ class Project:
                     self.annotate(number, one)
 
     def annotate(self, task: int, annotation: Mapping[str, Any]) -> None:
-        """Hear of an annotation, a new one or another state of one."""
+        """Store an annotation, which may be new or changed."""
         number = annotation.get("id") if isinstance(annotation, Mapping) else None
         if not isinstance(number, int):
             return
@@ -94,7 +94,7 @@ class Project:
                 self._annotations[number] = (task, chosen[0])
 
     def forget(self, annotations: Iterable[int]) -> None:
-        """Annotations that were deleted."""
+        """Remove annotations that were deleted in Label Studio."""
         with self._lock:
             for number in annotations:
                 self._annotations.pop(number, None)
@@ -108,9 +108,9 @@ class Project:
         return {task: label for _, (task, label) in sorted(self._annotations.items())}
 
     def predict(self, tasks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """A prediction for each task, from all tasks heard of so far.
+        """A prediction for each of the ``tasks``, from all tasks received so far.
 
-        The score is the probability of the label: sorted by it, tasks come as on the list of what to check.
+        The score is the probability of the label: in ascending order, the tasks most likely wrong come first.
         """
         tasks = list(tasks)
         self.add({"id": task.get("id"), "data": task.get("data")} for task in tasks)
@@ -129,7 +129,7 @@ class Project:
         return results
 
     def _embed(self) -> None:
-        """Embeddings of the tasks that have none yet; those that cannot be had are in `problems`."""
+        """Embeddings of the tasks that have none yet; those whose content is not available are in `problems`."""
         new, contents = [], []
         for number in [number for number in self._contents if number not in self._rows]:
             try:
@@ -147,6 +147,7 @@ class Project:
         embedded = embed(collection, self._encoder, self.store)
         for name, row in zip(embedded.collection.items, embedded.X, strict=True):
             self._rows[int(name)] = row
+            self._solved = ("", {})  # also where a task has another content than before, and the numbers stay
             self.problems.pop(int(name), None)
         for name, problem in embedded.problems.items():
             self._report(int(name), problem)
