@@ -37,6 +37,7 @@ _OPTIONS = {
     Option.BOXES: "--boxes",
     Option.DEPLOYMENTS: "--deployments",
     Option.GAP: "--event-gap",
+    Option.LIKE: "--like",
     Option.ENCODER: "--encoder",
     Option.CACHE: "--cache",
     Option.NO_CACHE: "--no-cache",

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 #: Pictures that a dry run lists unless asked for all.
 PREVIEW_LINES = 10
+#: Labels that look wrong and are named.
+DOUBTS_SHOWN = 5
+_DOUBT = ("item", "label", "other", "probability")  # keys of such a label in JSON
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ def remembered(context: typer.Context, names: Iterable[str], said: Said) -> dict
         say(note)
     plain = {name: list(map(str, value)) if isinstance(value, list) else value for name, value in values.items()}
     absolute: dict[str, Any] = {"examples": [str(path.absolute()) for path in said.examples]}
-    for name in ("boxes", "deployments"):
+    for name in ("boxes", "deployments", "like"):
         if values.get(name) is not None:
             absolute[name] = str(Path(values[name]).absolute())
     if is_table_of_classes(values.get("classes") or ""):
@@ -159,7 +162,7 @@ def preview(labelling: Labelling, outputs: Outputs, show: Show) -> None:
     say(f"Dry run:{fate} Nothing was written.")
 
 
-def _in_a_line(path: Path) -> str:
+def _in_a_line(path: Path | str) -> str:
     return str(path).replace("\n", "\\n").replace("\r", "\\r")
 
 
@@ -191,7 +194,8 @@ def _report(labelling: Labelling, outputs: Outputs, show: Show, record: Record |
     _emit_classes(labelling, show)
     _say_what_to_check(labelling)
     _say_what_is_foreign(labelling)
-    _say_what_is_unlike(labelling)
+    _say_what_is_unlike(labelling, outputs)
+    _say_what_looks_wrong(labelling)
     if n_changed is not None:
         say(f"{_counted(n_changed, 'label', 'labels')} changed since the last run.")
     _report_files(labelling, outputs)
@@ -200,12 +204,18 @@ def _report(labelling: Labelling, outputs: Outputs, show: Show, record: Record |
 def _numbers(labelling: Labelling) -> dict[str, Any]:
     """The summary as JSON types, for other programs."""
     expected = labelling.expected_accuracy()
+    of_new = {}
+    if labelling.collection.old is not None:
+        asked = [labelling.collection.items[row] for row in labelling.answers.suggested]
+        of_new = {"own_labels": labelling.n_own_labels, "label_next": asked}
     return {
         "counts": labelling.counts(),
         "to_check": labelling.counts_to_check(),
         "expected_accuracy": None if expected is None else asdict(expected),
         "none_of_the_classes": labelling.n_foreign,
         "unlike_examples": labelling.n_unlike,
+        **of_new,
+        "labels_in_doubt": [dict(zip(_DOUBT, doubt, strict=True)) for doubt in labelling.doubts],
         "left_out": labelling.problems,
         "not_read": dict(labelling.collection.not_read),
         "notes": list(labelling.collection.notes),
@@ -235,15 +245,40 @@ def _say_what_is_foreign(labelling: Labelling) -> None:
         say(f"{alike}: {n_foreign - n_to_check:,} marked so in the column review, {n_to_check:,} marked {CHECK!r}.")
     else:
         say(f"{alike} and {'is' if n_foreign == 1 else 'are'} marked so in the column review.")
+    if labelling.may_lack_classes and not labelling.rejected:
+        say("So many that a class may be missing: name it, and give an example. Most of them count as wrong.")
 
 
-def _say_what_is_unlike(labelling: Labelling) -> None:
-    if labelling.n_unlike:
+def _say_what_is_unlike(labelling: Labelling, outputs: Outputs) -> None:
+    if labelling.collection.old is not None:
+        from marginshot.labelling.answers.classify import UNLIKE
+
+        n_new, looks = len(labelling.rows), _counted(labelling.n_unlike, "looks", "look")
+        say(f"Of {n_new:,} new items {looks} unlike the old ones; of as many old ones {UNLIKE * n_new:,.0f} would.")
+        if not labelling.n_own_labels:
+            asked = len(labelling.answers.suggested)
+            say(
+                "How many of the new labels are right rests on the old items alone. To know better, label or check "
+                f"these {asked:,} of the new items and run again: {outputs.beside('suggestions.csv')}"
+            )
+    elif labelling.n_unlike:
         unlike = _counted(labelling.n_unlike, "item looks", "items look")
         say(
             f"{unlike} unlike all your examples, as by another camera or light (infrared?): nothing tells how many of "
             "their labels are right. Give some examples of them."
         )
+
+
+def _say_what_looks_wrong(labelling: Labelling) -> None:
+    doubts = labelling.doubts
+    if not doubts:
+        return
+    shown = [
+        f"{_in_a_line(item)} is labelled {label!r}, the others make it {other!r} ({probability:.0%})"
+        for item, label, other, probability in doubts[:DOUBTS_SHOWN]
+    ]
+    more = f"; and {len(doubts) - len(shown):,} more" if len(doubts) > len(shown) else ""
+    say(f"{_counted(len(doubts), 'label looks', 'labels look')} wrong: {'; '.join(shown)}{more}.")
 
 
 def _report_left_out(labelling: Labelling) -> None:

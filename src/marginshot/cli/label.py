@@ -37,6 +37,12 @@ EventGap = Annotated[
         help="Label pictures together that one camera took within this many seconds (with --boxes: 60; else 0, off).",
     ),
 ]
+Like = Annotated[
+    Path | None,
+    typer.Option(
+        "--like", help="What was labelled before, or the outputs of that: its labels are examples for other items."
+    ),
+]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, mps.")]
 Copy = Annotated[bool, typer.Option("--copy", help="Copy pictures into class folders in the output.")]
 Move = Annotated[bool, typer.Option("--move", help="Move pictures into class folders in the output.")]
@@ -76,13 +82,15 @@ def command(
         list[Path] | None,
         typer.Option(
             "--examples",
-            help="Folder of class folders, or CSV with path,label; repeatable (default: those in SOURCE).",
+            help="Folder of class folders, table of files and labels, or Label Studio's JSON; repeatable "
+            "(default: those in SOURCE).",
         ),
     ] = None,
     boxes: Boxes = None,
     box_confidence: BoxConfidence = 0.2,
     event_gap: EventGap = None,
     deployments: Deployments = None,
+    like: Like = None,
     text: Annotated[str | None, typer.Option("--text", help="Column of texts.")] = None,
     label: Annotated[str | None, typer.Option("--label", help="Half-empty column of labels.")] = None,
     classes: Annotated[
@@ -140,6 +148,8 @@ def command(
 
     Example: marginshot label embeddings.parquet --label label --out labels.parquet
 
+    Example: marginshot label june/ --like may-labelled/ --out june-labelled/
+
     Again with the same --out: labels corrected there are examples, and options need not be repeated.
     """
     from marginshot.labelling.answers.classes import read_classes
@@ -149,6 +159,7 @@ def command(
     from marginshot.labelling.outputs.outputs import Outputs
     from marginshot.labelling.outputs.records import REMEMBERED, record_path
     from marginshot.labelling.outputs.surveys import with_deployments
+    from marginshot.labelling.runs.like import open_old
     from marginshot.labelling.runs.memory import Memory
     from marginshot.labelling.runs.run import Run
 
@@ -166,13 +177,14 @@ def command(
         pictures=opened.table is None,
         transfer=action,
         gallery=gallery,
-        suggestions=suggest > 0,
+        suggestions=suggest > 0 or like is not None,
         exports=tuple(exports),
         model=save,
     )
     store = _labels.open_cache(cache, cache_size, use=use_cache)
     if _labels.is_recalled(context, "encoder"):
         check_own(encoder or "", record_path(outputs.table))
+    old = None if like is None else open_old(like, opened, text, event_gap, store, encoder)
     memory = Memory(opened, text, out) if session else None
     run = Run(
         opened,
@@ -181,9 +193,10 @@ def command(
         outputs=outputs,
         text=text,
         classes=named,
-        encoder=encoder,
+        encoder=encoder if old is None else old.encoder,
         device=device,
         event_gap=event_gap,
+        like=old,
         memory=memory,
         rehearsal=dry_run,
     )

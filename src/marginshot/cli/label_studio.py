@@ -48,8 +48,9 @@ def command(
             f"{host} can be reached from the network, so a --password is needed.", param_hint="--host"
         )
     server = LabelStudio(url or "", token)
-    backend = Backend(server, Pictures(server, files), Store(cache or default_folder()), encoder, say)
+    store = Store(cache or default_folder())
     listener = listen(host, port)
+    backend = Backend(server, Pictures(server, files), store, encoder, say)
     say("Ctrl-C stops the backend. Add this address in Label Studio, in the project's settings under Model:")
     emit(f"http://{host}:{listener.getsockname()[1]}")
     try:

@@ -28,11 +28,14 @@ def command(
     column: Annotated[str | None, typer.Option("--label", help="Column of labels known so far.")] = None,
     examples: Annotated[
         list[Path] | None,
-        typer.Option("--examples", help="Folder of class folders, or CSV with path,label; repeatable."),
+        typer.Option(
+            "--examples", help="Folder of class folders, table of files and labels, or Label Studio's JSON; repeatable."
+        ),
     ] = None,
     boxes: label.Boxes = None,
     box_confidence: label.BoxConfidence = 0.2,
     event_gap: label.EventGap = None,
+    deployments: label.Deployments = None,
     classes: Annotated[str, typer.Option("--classes", help="Names of classes, with commas between.")] = "",
     encoder: Annotated[str | None, typer.Option("--encoder", help="As in `marginshot label --help`.")] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
@@ -78,6 +81,7 @@ def command(
         "boxes": boxes,
         "box_confidence": box_confidence,
         "event_gap": event_gap,
+        "deployments": deployments,
     }
     store = Store(cache or default_folder())
     if export is None or out is None:
@@ -89,7 +93,8 @@ def command(
             return Session.open(source, **options, background=True)
 
         given = {"text": text, "label": column, "encoder": encoder, "classes": classes, "cache": cache}
-        given |= {"boxes": boxes, "event-gap": None if event_gap is None else f"{event_gap:g}"}
+        given |= {"boxes": boxes, "deployments": deployments}
+        given |= {"event-gap": None if event_gap is None else f"{event_gap:g}"}
         given |= {"box-confidence": None if boxes is None else f"{box_confidence:g}"}
         words = _words(source, examples or (), {**given, "device": None if device == "auto" else device})
         with closing(Studio(open_session(), store, words, open_session)) as studio:

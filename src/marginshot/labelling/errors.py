@@ -25,6 +25,7 @@ class Option(StrEnum):
     BOXES = "boxes"
     DEPLOYMENTS = "deployments"
     GAP = "event_gap"
+    LIKE = "like"
     ENCODER = "encoder"
     CACHE = "cache"
     NO_CACHE = "no_cache"

@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 
 from marginshot.labelling import label_embeddings, label_texts, load_model
 from marginshot.labelling.answers import rejection, suggestions
+from marginshot.labelling.answers.classify import LabelSettings, NamedRows, label_named_rows
 from marginshot.labelling.answers.embedding_map import embedding_map
 from marginshot.labelling.answers.rejection import fit_rejection
 from marginshot.labelling.answers.sketch import EmbeddingView
@@ -318,3 +319,30 @@ def test_exports_of_texts(encoded, tmp_path):
     header, first, *_ = (tmp_path / "bulk.csv").read_text(encoding="utf-8").splitlines()
     assert header == "text,x,y,color"
     assert first.startswith("late train,")
+
+
+def test_old_items_alone_are_an_expert_that_fades():
+    rng = np.random.default_rng(0)
+    truth, old = np.tile(np.arange(3), 60), np.arange(180) < 90
+    X = 2.0 * rng.normal(size=(3, 10))[truth] + rng.normal(size=(180, 10)) + 6.0 * ~old[:, None]
+    given = np.where(old & (np.arange(180) < 15), truth, -1)
+
+    def probabilities(given, classes, old=old):
+        answers, classifier, _ = label_named_rows(NamedRows(X, None, old=old), given, classes, LabelSettings(suggest=5))
+        assert not old[list(answers.suggested)].any()
+        np.testing.assert_allclose(answers.probabilities.sum(axis=1), 1.0)
+        return answers, classifier.label_distributions_
+
+    answers, alone = probabilities(given, ("a", "b", "c"))
+    assert np.mean(answers.best[~old] == truth[~old]) > 0.85
+    unlabelled = old & (given < 0)
+    np.testing.assert_allclose(answers.probabilities[unlabelled], alone[unlabelled])
+    first = np.abs(answers.probabilities - alone)[~old].mean()
+    many = np.where(~old & (np.arange(180) < 150), truth, given)
+    answers, alone = probabilities(many, ("a", "b", "c"))
+    assert 0 < np.abs(answers.probabilities - alone)[~old & (many < 0)].mean() < 0.5 * first
+    # A class that the old items lack keeps the probability that it has without them.
+    fourth = given.copy()
+    fourth[[90, 93]] = 3
+    answers, alone = probabilities(fourth, ("a", "b", "c", "d"))
+    np.testing.assert_allclose(answers.probabilities[~old & (fourth < 0), 3], alone[~old & (fourth < 0), 3])

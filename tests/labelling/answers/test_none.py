@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from marginshot.labelling import label_embeddings
 from marginshot.labelling.answers.groups import find_groups
 from marginshot.labelling.answers.rejection import fit_rejection
 from marginshot.labelling.answers.sketch import EmbeddingView
@@ -101,3 +102,17 @@ def test_doubt_of_a_neighbourhood_goes_before_that_of_one_odd_item():
     lead[40 - 30] = 0.1  # an odd one amid certain ones
     probabilities = np.stack(((1 + lead) / 2, (1 - lead) / 2, np.zeros(90)), axis=1)
     assert group[suggest_rows(view, probabilities, given, 1)[0]] == 1
+
+
+def test_a_folder_of_which_few_classes_have_names_is_not_promised_right():
+    rng = np.random.default_rng(0)
+    truth = np.repeat(np.arange(8), 50)
+    X = 4.0 * rng.normal(size=(8, 20))[truth] + rng.normal(size=(400, 20))
+    is_example = np.arange(400) % 50 < 4
+    two = label_embeddings(X, np.where(is_example & (truth < 2), truth.astype(str), "").tolist())
+    assert two.may_lack_classes
+    assert two.expected_accuracy().value < 0.5  # 0.25 are right
+    every = label_embeddings(X, np.where(is_example, truth.astype(str), "").tolist())
+    assert not every.may_lack_classes
+    assert every.expected_accuracy().value > 0.95
+    np.testing.assert_array_equal(every.answers.promised, every.answers.confidence)

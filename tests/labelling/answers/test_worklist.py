@@ -75,3 +75,20 @@ def test_an_audit_is_unbiased_and_its_interval_holds():
     assert audit_estimate(24, 30, 1.0).low == pytest.approx(interval.low)
     assert audit_estimate(24, 30, 1.0).high == pytest.approx(interval.high)
     assert audit_estimate(30, 30, 0.5).high == 1.0
+
+
+def test_labels_of_an_earlier_source_promise_little():
+    confidence, checked = np.linspace(0.5, 1.0, 200), np.zeros(200, dtype=bool)
+
+    def width(correction):
+        expected = expected_accuracy(confidence, checked, correction)
+        assert expected.low <= expected.value <= expected.high
+        return expected.high - expected.low
+
+    own = width(fit_correction(None, 3.0))
+    by_old = [width(fit_correction(None, 3.0, labels)) for labels in (0.0, 0.5, 1.0, 3.0, 100.0)]
+    assert by_old == sorted(by_old, reverse=True)
+    assert by_old[0] > 1.8 * own
+    assert by_old[-1] == pytest.approx(own, rel=0.01)
+    sure = expected_accuracy(np.ones(200), checked, fit_correction(None, 3.0, 0.0))
+    assert sure.low < 0.97

@@ -148,7 +148,7 @@ def test_without_a_place_for_sessions_the_run_goes_on(first, run, tmp_path, monk
     correct(first, {"red-2.png": "pink", "red-4.png": "pink"})
     code, _, err = run(*AGAIN)
     assert code == 0, err
-    assert "What was said is kept beside the outputs alone" in err
+    assert "Labels given by hand are kept beside the outputs, but not in the session of the studio." in err
     run(*AGAIN)
     assert labels_of(first)["red-2.png"] == ("pink", "example")
 
@@ -195,6 +195,8 @@ def test_corrections_are_examples_from_python_too(workplace):
     correct(table, {"red-2.png": "pink", "red-4.png": "pink"})
     again = label_images("photos", "examples", out="labelled")
     again.write("labelled")  # no force: what was changed there is known
+    (note,) = again.collection.notes
+    assert "2 rows differ from what was written here: used as examples" in note
     assert labels_of(table)["red-2.png"] == ("pink", "example")
     assert label_images("photos", "examples", out="labelled").classes == ("blue", "green", "pink", "red")
 

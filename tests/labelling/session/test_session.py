@@ -36,6 +36,13 @@ def session(clusters) -> Session:
     return opened
 
 
+def test_the_name_of_before_still_answers_with_a_warning(session):
+    session.label({0: "ash", 1: "oak"})
+    with pytest.warns(FutureWarning, match=r"Session\.answers is called Session\.solve\(\) since version 0\.3"):
+        answers = session.answers
+    assert answers is session.solve()
+
+
 def test_answers_follow_what_is_said(session, clusters):
     answers = session.solve()
     assert answers.classes == ("a", "b", "c")

@@ -52,7 +52,7 @@ def is_table_of_classes(text: str) -> bool:
 
 
 def check_named(classes: Classes, labels: Iterable[str], encoder: ItemEncoder | None) -> None:
-    """Raise where one of the ``classes`` has no example among the ``labels``, and no name that says what it is."""
+    """Raise where one of the ``classes`` has no example among the ``labels``, and no name in words."""
     has_example = set(labels)
     for name in sorted(set(classes) - has_example):
         if encoder is None or text_side(encoder) is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from marginshot._lib.warn import warn_user
 from marginshot.classifier.estimator import TransductiveMaxMarginClassifier
 from marginshot.classifier.refit import Refitter
+from marginshot.labelling.answers.doubts import Doubt, find_doubts
+from marginshot.labelling.answers.experts import with_expert_of_old
 from marginshot.labelling.answers.names import Names
-from marginshot.labelling.answers.rejection import Rejection, fit_rejection
+from marginshot.labelling.answers.rejection import Rejection, chance_of_known, fit_rejection
 from marginshot.labelling.answers.sketch import EmbeddingView
 from marginshot.labelling.answers.suggestions import suggest_rows
 from marginshot.labelling.answers.together import certain, one_example_each, one_of_each, pooled
@@ -27,6 +29,9 @@ Codes = NDArray[np.integer]
 
 # Suggestions made for each that is wanted where several may be of one event.
 _SPARE = 5
+
+#: Share of the items of an earlier source that would look unlike it.
+UNLIKE = 0.05
 
 # Part of the weight of a class's name by which its examples count less. Chosen on the intents of CLINC150 of even
 # number, 15 to 40 of them, with examples at random and corrections of answers. Flat: 0.5 to 0.8.
@@ -58,13 +63,31 @@ class NamedRows:
         They are put among the items.
     events : ndarray of int64 of shape (n_items,), optional
         Event of each item: those of one are one example, and have one answer.
+    domains : ndarray of int64 of shape (n_items,), optional
+        Domain of each item, such as its light, where that is known. Names belong to none: beside them the classifier
+        has to find domains by itself.
+    old : ndarray of bool of shape (n_items,), optional
+        Items of an earlier source: they and the new ones are each seen from their own mean. For items without names.
     """
 
-    def __init__(self, X: NDArray[np.floating], names: Names | None, events: NDArray[np.int64] | None = None) -> None:
-        self.X, self.names, self.events = X, names, events
+    def __init__(
+        self,
+        X: NDArray[np.floating],
+        names: Names | None,
+        events: NDArray[np.int64] | None = None,
+        domains: NDArray[np.int64] | None = None,
+        old: NDArray[np.bool_] | None = None,
+    ) -> None:
+        self.X, self.names, self.events, self.old = X, names, events, old
+        self.domains = domains if names is None else None
         self._placed = None if names is None else names.among(X)
         self.rows = X if self._placed is None else np.concatenate((X, self._placed.rows.astype(X.dtype, copy=False)))
         self.view = EmbeddingView(self.rows)
+        if old is not None:
+            self._origin_of_new = X[~old].mean(axis=0, dtype=np.float64).astype(X.dtype)
+            origin_of_old = X[old].mean(axis=0, dtype=np.float64).astype(X.dtype)
+            self.domains = old.astype(np.int64) + (0 if domains is None else 2 * domains)
+            self.view = EmbeddingView(X - np.where(old[:, None], origin_of_old, self._origin_of_new))
 
     @cached_property
     def refitter(self) -> Refitter:
@@ -99,12 +122,46 @@ class NamedRows:
         ``known`` (n_rows,) are the `examples` of those ``given`` (n_items,), NONE for what is none of the classes.
         """
         is_name = np.arange(len(known)) >= len(given)
-        # Where a class has examples, these alone say what is foreign to it: its name may lie apart from its items.
+        # Where a class has examples, these alone decide what is foreign to it: its name may lie apart from its items.
         examples = np.where(is_name & np.isin(known, given), UNKNOWN, known)
         none = np.pad(given == NONE, (0, len(known) - len(given)))
         rejection, foreign = fit_rejection(self.view, examples, lose, none)
+        if self.old is not None:
+            # Later items are like the new ones, and come as they are.
+            rejection = replace(rejection, mean=rejection.mean + self._origin_of_new)
         together = pooled(foreign[: len(given), None].astype(np.float64), self.events, given)[:, 0]
         return rejection, together >= 0.5
+
+    def unlike_old(self, known: Codes, given: Codes) -> NDArray[np.bool_]:
+        """New items, (n_items,), that look unlike the old ones, as a share `UNLIKE` of these would; see `find_foreign`.
+
+        They are compared as they are, not each from their own mean, so that another camera or light shows.
+        """
+        unlike = np.zeros(len(self.X), dtype=bool)
+        if self.old is not None and (known[self.old] >= 0).any():
+            rule, _ = fit_rejection(EmbeddingView(self.X[self.old]), known[self.old], UNLIKE, (given == NONE)[self.old])
+            unlike[~self.old] = rule.foreign(self.X[~self.old])
+        return unlike
+
+    def with_expert_of_old(self, known: Codes, probabilities: Array) -> Array:
+        """The ``probabilities`` (n_items, n_classes) with what the old items alone say of the new ones."""
+        if self.old is None or self.domains is None:
+            return probabilities
+        template = self.refitter.classifier
+        return with_expert_of_old(template, self.X, self.old, known, self.domains, self.groups, probabilities)
+
+    def suggest(self, probabilities: Array, given: Codes, wanted: int) -> NDArray[np.int64]:
+        """Items to label next, (at most ``wanted``,), the most useful first, each of another event; no old ones.
+
+        ``probabilities`` (n_rows, n_classes) are the answers to all rows, ``given`` (n_items,) as in `find_foreign`.
+        """
+        asked = np.pad(given, (0, len(self.rows) - len(given)))  # names are not asked about
+        searched = wanted if self.events is None else _SPARE * wanted
+        if self.old is None:
+            return one_of_each(suggest_rows(self.view, probabilities, asked, searched), self.events, wanted)
+        rows = np.flatnonzero(~self.old | (asked != UNKNOWN))
+        found = suggest_rows(EmbeddingView(self.view.X[rows]), probabilities[rows], asked[rows], searched)
+        return one_of_each(rows[found], self.events, wanted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,13 +209,17 @@ class Answers:
     suggested : tuple of int
         Rows worth labelling next, the most useful first.
     none : ndarray of bool of shape (n_rows,), optional
-        Rows that somebody said to be none of the classes; they never have a label.
+        Rows that somebody labelled as none of the classes; they never get a class.
     named : tuple of str
         Classes known by their names alone.
     unlike : ndarray of bool of shape (n_rows,), optional
         Rows that look unlike all examples whatever their class, as by another camera or light.
     accepted : ndarray of int64 of shape (n_rows,), optional
         Index of a label that somebody accepted without looking at the row, -1 where there is none.
+    doubts : tuple of Doubt
+        Given labels that look wrong, the most doubtful first.
+    chance_of_known : ndarray of shape (n_rows,), optional
+        Probability that the row is of one of the classes, 1 without it.
     """
 
     classes: tuple[str, ...]
@@ -170,6 +231,8 @@ class Answers:
     named: tuple[str, ...] = ()
     accepted: NDArray[np.int64] | None = None
     unlike: NDArray[np.bool_] | None = None
+    doubts: tuple[Doubt, ...] = ()
+    chance_of_known: Array | None = None
 
     @cached_property
     def best(self) -> NDArray[np.int64]:
@@ -181,6 +244,11 @@ class Answers:
     def confidence(self) -> Array:
         """Probability of the class `best` of each row, (n_rows,)."""
         return np.take_along_axis(self.probabilities, self.best[:, None], axis=1)[:, 0]
+
+    @cached_property
+    def promised(self) -> Array:
+        """Probability that the answer of each row is right, (n_rows,): less where the row may be of no class."""
+        return self.confidence if self.chance_of_known is None else self.confidence * self.chance_of_known
 
     @cached_property
     def runner_up(self) -> NDArray[np.int64]:
@@ -211,31 +279,47 @@ def label_rows(
     The ``names`` of classes are examples beside these; a class without any other needs one. Rows of one of the
     ``events`` (n_rows,) have one answer.
     """
-    table = NamedRows(X, names, events)
+    return label_named_rows(NamedRows(X, names, events), given, classes, settings)
+
+
+def label_named_rows(
+    table: NamedRows, given: NDArray[np.int64], classes: Sequence[str], settings: LabelSettings
+) -> tuple[Answers, TransductiveMaxMarginClassifier, Rejection]:
+    """Label all items of a ``table`` as `label_rows` does, with all that is known of them."""
+    n_items, events = len(table.X), table.events
     known, weights = table.examples(given)
     classifier = table.refitter.fit(
-        np.array([*classes, ""], dtype=object)[known], sample_weight=weights, groups=table.groups
+        np.array([*classes, ""], dtype=object)[known],
+        sample_weight=weights,
+        groups=table.groups,
+        domains=table.domains,
     )
     rejection, foreign = table.find_foreign(known, given, settings.lose)
     probabilities = classifier.label_distributions_
-    asked = np.pad(given, (0, len(known) - len(X)))  # names are not asked about
-    wanted = settings.suggest if events is None else _SPARE * settings.suggest
-    suggested = one_of_each(suggest_rows(table.view, probabilities, asked, wanted), events, settings.suggest)
+    unlabelled = (given < 0) & (given != NONE)
+    if table.old is None:
+        unlike = of_domains_without_examples(classifier.domains_, known)[:n_items]
+    else:
+        probabilities = table.with_expert_of_old(known, probabilities)
+        unlike = table.unlike_old(known, given)
+        unlabelled &= ~table.old
     named = tuple(name for place, name in enumerate(classes) if place not in given)
     answers = Answers(
         tuple(classes),
         np.maximum(given, -1),
-        certain(pooled(probabilities[: len(X)], events, given), given),
+        certain(pooled(probabilities[:n_items], events, given), given),
         foreign & (given < 0),
-        tuple(suggested.tolist()),
+        tuple(table.suggest(probabilities, given, settings.suggest).tolist()),
         none=given == NONE,
         named=named,
-        unlike=_of_domains_without_examples(classifier.domains_, known)[: len(X)],
+        unlike=unlike,
+        doubts=find_doubts(classifier, known[:n_items], np.searchsorted(list(classes), classifier.classes_)),
+        chance_of_known=chance_of_known(foreign, unlabelled, settings.lose),
     )
     return answers, classifier, rejection
 
 
-def _of_domains_without_examples(domains: NDArray[np.int64] | None, known: Codes) -> NDArray[np.bool_]:
+def of_domains_without_examples(domains: NDArray[np.int64] | None, known: Codes) -> NDArray[np.bool_]:
     """Rows, (n_rows,), of domains none of whose rows is ``known`` (n_rows,) to be of a class."""
     if domains is None:
         return np.zeros(len(known), dtype=bool)

@@ -2,14 +2,14 @@
 
 A name counts as one example while its class has none, so a set can be labelled from names alone. Beside k examples it
 is one row of k + 1, and counts for less than one where the examples contradict it. The agreement of an example with its
-name is the share of the other names that are less like it: 1 for a name that fits, ½ on average for one that says
-nothing. The mean agreement a of a class's examples, shrunk towards that of all, gives the weight 2 (2a − 1), at most 1.
+name is the share of the other names that are less like it: 1 for a name that fits, ½ on average for one without a
+meaning. The mean agreement a of a class's examples, shrunk towards that of all, gives the weight 2 (2a − 1), at most 1.
 
 Corrections of wrong answers have an agreement of only 0.6 to 0.7 with names that are right, because what the names
-answer well is not corrected. So names are judged together rather than one by one, and given up late: with less of
-either, corrections cost 20 points of accuracy on descriptions of software of 16 kinds. The price is paid where some of
-the names are wrong. Exchanged between half of the classes of CLINC150, they halve the accuracy at one example a class,
-and cost 3 points at three; exchanged between all classes they are found out at one.
+answer well is not corrected. So agreement is pooled over all names, and a name is dropped only below weight 0.3. With
+less pooling or a higher limit, corrections cost 20 points of accuracy on descriptions of software of 16 kinds. The
+price is paid where some names are wrong. Exchanged between half of the classes of CLINC150, they halve the accuracy at
+one example a class, and cost 3 points at three; exchanged between all classes they are dropped at one.
 
 Beside a name of weight w an example counts for 1 − ⅔ w. Examples are often corrections, which lie near other classes by
 selection, and may move the centre of their class over to the cluster of another: both clusters then change their names.
@@ -56,7 +56,7 @@ _NUMBERED = {
 }
 
 _SHRINKAGE = 8.0  # Examples that the mean over all classes counts for beside those of a class.
-_SURE = 2.0  # Weight of a name by how far the agreement of its examples exceeds that with a name that says nothing.
+_SURE = 2.0  # Weight of a name by how far the agreement of its examples exceeds that with a meaningless name.
 
 # Below it a name is left out: even a row of little weight moves what is estimated from all labelled rows. All three
 # were chosen on CLINC150's intents of even number and descriptions of Debian packages by section, with names that are
@@ -136,7 +136,7 @@ def embed_names(
     store: Store | None,
     descriptions: Sequence[Sequence[str]] | None = None,
 ) -> Names | None:
-    """Embed the class names that say something; None where none does, or where the encoder does not read texts.
+    """Embed the class names that are words; None where none is, or where the encoder does not read texts.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def phrasings_of(name: str, description: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def in_words(name: str) -> str:
-    """A class name as one would say it: no separators, no CamelCase, no number in front.
+    """A class name in words: no separators, no CamelCase, no number in front.
 
     Examples
     --------
@@ -193,7 +193,7 @@ def in_words(name: str) -> str:
 
 
 def is_code(name: str) -> bool:
-    """Whether a class name says nothing: a number, a letter, a hash, or a word that only numbers classes.
+    """Whether a class name has no meaning: a number, a letter, a hash, or a word that only numbers classes.
 
     Examples
     --------

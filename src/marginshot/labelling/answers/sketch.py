@@ -1,4 +1,4 @@
-"""What is needed of embeddings again and again while labels change: computed once, when first asked for."""
+"""Forms of embeddings that are needed repeatedly while labels change; each is computed once, on first use."""
 
 from __future__ import annotations
 

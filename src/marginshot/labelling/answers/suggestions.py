@@ -1,7 +1,7 @@
 """What to label next: the unlabelled items whose labels would help most.
 
-A label tells about the items that are like its own, as far as their cosine goes. Suggestions are chosen so that as many
-as possible of the wrong answers have a label like them: they maximise
+A label helps to answer the items that are like its own, in proportion to their cosine. Suggestions are chosen so that
+as many as possible of the wrong answers have a label like them: they maximise
 
     sum over unlabelled items of (chance of a wrong answer) x (cosine with the closest labelled or suggested item),
 
@@ -10,8 +10,8 @@ approximations for maximizing submodular set functions", 1978). It is weighted k
 medoids from the start: suggestions differ from each other and from what is labelled, and stand for many items in doubt.
 
 With few labels the answers are too poor to know where they are wrong, most of all where classes have no example yet. So
-every item has a chance of a wrong answer beyond what its probabilities say, which falls as labels come. Without any
-class it is all there is, and suggestions cover the largest groups.
+every item has a chance of a wrong answer beyond what its probabilities give, which falls as labels come. With no class
+yet, all items have the same chance, and suggestions cover the largest groups.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from marginshot.model.subsets import draws, evenly
 Array = NDArray[np.float32]
 Indices = NDArray[np.int64]
 
-#: Chance of a wrong answer beyond what the probabilities say, at one label a class; it falls as labels come. Chosen on
+#: Chance of a wrong answer beyond what the probabilities give, at one label a class; it falls as labels come. Chosen on
 #: validation classes of photographs, birds and texts: 0.3 gives up to a point less where every class has an example,
 #: and 5 points more after the first round where half of the classes have none, 17 and 22 above k-means by doubt.
 DISTRUST = 0.1

@@ -9,7 +9,7 @@ Array = NDArray[np.float64]
 
 
 def one_example_each(given: NDArray[np.integer], events: NDArray[np.int64] | None) -> NDArray[np.integer]:
-    """The labels (n_items,) with one item left of each event and class; the others of it are unknown, -1.
+    """Keep one labelled item of each event and class: the labels (n_items,) of its other items become unknown, -1.
 
     Six frames of a burst as six examples make the classifier know the burst, not the class: 20 species of birds in
     bursts of six, one labelled each, are 64 % right with all frames as examples and 74 % with one.
@@ -24,14 +24,14 @@ def one_example_each(given: NDArray[np.integer], events: NDArray[np.int64] | Non
 
 
 def certain(probabilities: Array, given: NDArray[np.integer]) -> Array:
-    """The ``probabilities`` (n_items, n_classes) with certainty where a class is ``given`` (n_items,)."""
+    """The ``probabilities`` (n_items, n_classes), set to 1 and 0 where a class is ``given`` (n_items,)."""
     return np.where((given >= 0)[:, None], np.arange(probabilities.shape[1]) == given[:, None], probabilities)
 
 
 def pooled(values: Array, events: NDArray[np.int64] | None, given: NDArray[np.integer]) -> Array:
-    """Mean of the ``values`` (n_items, n) over the unlabelled items of each event, for each of these.
+    """Average the ``values`` (n_items, n) over the unlabelled items of each event; each of them gets the mean.
 
-    The mean of calibrated probabilities is one again: the frames of a burst are too alike to count as many witnesses.
+    Probabilities are averaged, not multiplied, because the frames of an event are not independent.
 
     Parameters
     ----------

@@ -20,6 +20,7 @@ from marginshot.labelling.items.tables import embedding_rows, stack_embeddings, 
 from marginshot.labelling.outputs.labelling import Labelling
 from marginshot.labelling.outputs.outputs import Outputs
 from marginshot.labelling.outputs.result import PathLike
+from marginshot.labelling.runs.like import open_old
 from marginshot.labelling.runs.run import Run
 from marginshot.labelling.runs.solve import label_collection
 
@@ -37,6 +38,7 @@ def label_images(
     boxes: PathLike | None = None,
     box_confidence: float = 0.2,
     event_gap: float | None = None,
+    like: PathLike | None = None,
     out: PathLike | None = None,
     cache: bool | PathLike = True,
 ) -> Labelling:
@@ -47,12 +49,13 @@ def label_images(
     folder : path
         Pictures at any depth.
     examples : path or sequence of paths, optional
-        A folder with one sub-folder per class, or a CSV file with columns ``path`` and ``label``. Without any, the
-        direct sub-folders of ``folder`` are the classes, and the pictures beside them are to be labelled.
+        A folder with one sub-folder per class, a table with columns ``path`` and ``label`` or others of that meaning,
+        or a JSON export of Label Studio. Without any, the direct sub-folders of ``folder`` are the classes, and the
+        pictures beside them are to be labelled.
     classes : sequence of str, optional
         Names of classes, each with an example, that a CSV file could not hold otherwise, such as ``None`` or ``NA``.
     encoder : str, default="efficientnet-lite0"
-        That one, or the name of a timm model.
+        That one, or the name of a timm model. With ``like``, the default is that of the earlier run.
     reject : bool, default=False
         Give no label to items far from every class.
     lose : float, default=0.05
@@ -68,6 +71,11 @@ def label_images(
     event_gap : float, optional
         Seconds between pictures of one camera up to which they are one event, and labelled together; 0 for never.
         Without, 60 for boxes and 0 else.
+    like : path, optional
+        What was labelled before: that folder, if there is a session of it, or the folder that its labels were written
+        to. The labels that a person gave there are examples, and ``folder`` needs none. It and the earlier folder are
+        two domains, so that another month or camera counts for no class. While no item of ``folder`` has a label of
+        its own, the accuracy is expected with a wide interval; `Labelling.suggestions` holds what would narrow it.
     out : path, optional
         Where `Labelling.write` wrote the labels before, and will again: what was corrected there, or filled in among
         the suggestions, is an example, as for ``marginshot label``.
@@ -79,16 +87,20 @@ def label_images(
     Labelling
         With ``to_pandas()``, ``write(folder)``, ``save(path)``, ``write_gallery(path)`` and ``suggestions()``.
     """
-    settings = LabelSettings(reject=reject, lose=lose, suggest=suggest)
+    settings, store = LabelSettings(reject=reject, lose=lose, suggest=suggest), open_store(cache)
     source = Source(Path(folder))
+    source = source if boxes is None else with_boxes(source, Path(boxes), box_confidence)
+    asked = None if encoder == PICTURE_ENCODER else encoder
+    old = None if like is None else open_old(Path(like), source, None, event_gap, store, asked)
     run = Run(
-        source if boxes is None else with_boxes(source, Path(boxes), box_confidence),
+        source,
         settings,
-        open_store(cache),
+        store,
         outputs=None if out is None else Outputs(path=Path(out), pictures=True),
         classes=as_classes(classes),
-        encoder=encoder,
+        encoder=encoder if old is None else old.encoder,
         event_gap=event_gap,
+        like=old,
         leave_out=as_paths(leave_out),
         kind=PICTURE,
     )
@@ -156,7 +168,7 @@ def label_texts(
     classes : sequence of str, or mapping of str to str or sequence of str, optional
         Names of classes that may have no example; as a mapping, one or several descriptions of each.
     names : bool, default=True
-        Take the names of classes for examples; those that say nothing, such as ``c17``, never are.
+        Take the names of classes for examples; codes such as ``c17`` are never taken.
     encoder : str, optional
         "minilm" or "multilingual", the path of an ``.onnx`` file with ``tokenizer.json`` beside it, or the name of a
         sentence-transformers model. Without, "minilm" for English and where its weights are installed, else
@@ -227,6 +239,7 @@ def label_table(
     reject: bool = False,
     lose: float = 0.05,
     suggest: int = 0,
+    like: PathLike | None = None,
     out: PathLike | None = None,
     cache: bool | PathLike = True,
 ) -> Labelling:
@@ -246,20 +259,26 @@ def label_table(
         As in `label_texts`.
     reject, lose, suggest, out, cache
         As in `label_images`.
+    like : path, optional
+        As in `label_images`: a table, or the one that its labels were written to. Names of classes are then no
+        examples.
 
     Examples
     --------
     >>> result = label_table("tickets.csv", text="body", label="topic")  # doctest: +SKIP
     >>> result.write("tickets-labelled.csv")                             # doctest: +SKIP
     """
-    settings = LabelSettings(reject=reject, lose=lose, suggest=suggest, names=names)
+    settings, store = LabelSettings(reject=reject, lose=lose, suggest=suggest, names=names), open_store(cache)
+    source = open_source(Path(path), label)
+    old = None if like is None else open_old(Path(like), source, text, None, store, encoder)
     run = Run(
-        open_source(Path(path), label),
+        source,
         settings,
-        open_store(cache),
+        store,
         outputs=None if out is None else Outputs(path=Path(out), pictures=False),
         text=text,
         classes=as_classes(classes),
-        encoder=encoder,
+        encoder=encoder if old is None else old.encoder,
+        like=old,
     )
     return run.again(())

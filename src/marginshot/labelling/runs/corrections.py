@@ -42,15 +42,15 @@ class Said:
     labels : dict of str to str
         Label by the key of the row.
     of : dict of str to str
-        Hash of the picture that a label was said of, by key, where it is known.
+        Hash of the picture that each label was given to, by key, where it is known.
     aside : set of str
-        Keys of labels that are kept but not used: they were said of pictures that were replaced by others.
+        Keys of labels that are kept but not used: their pictures were replaced by others.
     taken : set of Path
         Outputs of which nothing is lost when they are written anew.
     new : set of str
         Keys of labels found now, and of those taken away now.
     overruled : mapping of str to str
-        Labels in the source, by key, of which something else was said knowingly: in the session of the source.
+        Labels that the session has imported from the source, by key: corrections of these are no conflict.
     notes : list of str
         Sentences about what was found.
     record : Record or None
@@ -68,7 +68,7 @@ class Said:
     record: Record | None = None
 
     def add(self, labels: Mapping[str, str], of: Mapping[str, str]) -> None:
-        """Take further ``labels``, said of the pictures ``of``; an empty one takes back what was said before."""
+        """Add ``labels``, given to pictures with the hashes ``of``; an empty one takes back an earlier label."""
         self.labels.update(labels)
         self.new |= set(labels)
         self.of = {key: digest for key, digest in self.of.items() if key not in labels}
@@ -95,7 +95,7 @@ class Said:
         return {key: found[0] for key, found in places.items() if found and key not in self.aside}
 
     def follow_pictures(self, folder: Path, outputs: Outputs) -> None:
-        """Let labels go with renamed pictures, and set those of replaced ones aside."""
+        """Move labels along with renamed pictures, and set those of replaced pictures aside."""
         seen = {} if self.record is None else self.record.digests
         known = {key: Content(digest) for key, digest in {**seen, **self.of}.items()}
         kind = kind_of_folder(folder, [outputs.path])
@@ -110,7 +110,7 @@ class Said:
         self.notes += words("gone", self._newly_gone(contents))
 
     def follow_rows(self, source: Source) -> None:
-        """Let labels go with rows of a table whose columns are others now."""
+        """Move labels to the new keys of rows whose table has other columns now."""
         columns = source.own_columns(row_names(source.rows().n_rows))
         now = row_keys(columns, [name for name in columns if name != source.label])
         if self.record is not None and set(self.record.named_by) <= set(columns):
@@ -118,7 +118,7 @@ class Said:
         self.notes += words("gone", [f"{self.labels[key]!r}" for key in self._newly_gone(now)])
 
     def _newly_gone(self, there: Container[str]) -> list[str]:
-        """Keys of labels that are not ``there``, but for those that the last run told: they were not in its table."""
+        """Keys of labels that are not ``there``, but for those missing in the last table already."""
         told = set(self.record.said) - set(self.record.written[0].keys) if self.record is not None else set()
         # Pictures elsewhere are in no table.
         return sorted(key for key in self.labels if key not in there and (key not in told or Path(key).is_absolute()))
@@ -129,7 +129,7 @@ class Said:
         self.new = {names.get(key, key) for key in self.new}
 
     def hear(self, memory: Memory, *, follow: bool) -> None:
-        """Take what was said in the session of the source; what was found in tables now was said later."""
+        """Add the labels in the session of the source; labels found in tables now are newer and hold."""
         heard = {key: label for key, label in memory.hear(follow=follow).items() if key not in self.new}
         n_new = sum(label not in ("", self.labels.get(key)) for key, label in heard.items())
         self.labels = {key: label for key, label in {**self.labels, **heard}.items() if label}
@@ -145,7 +145,7 @@ class Said:
             )
 
     def tell(self, memory: Memory, collection: Collection, digests: Mapping[str, str]) -> None:
-        """Say all of it in the session of the source, with the labels of the ``collection`` itself."""
+        """Write all labels into the session of the source, with those of the ``collection`` itself."""
         used = {key: label for key, label in self.labels.items() if key not in self.aside}
         memory.tell(collection, used, {key: used.get(key, "") for key in self.new - self.aside}, digests)
 
@@ -158,7 +158,7 @@ class Said:
             )
 
     def fill(self, collection: Collection, source: Source) -> Collection:
-        """The rows of a table with the labels said beside those in the table itself."""
+        """The rows of a table, with labels given elsewhere filled in; raises where one contradicts the table."""
         if not self.labels:
             return collection
         columns = source.own_columns(collection.items)
@@ -307,7 +307,7 @@ def _as_here(labels: Mapping[str, str], table: Path, record: Record, source: Sou
 
 
 def _sentence(table: Path, changed: Corrections, said: Container[str]) -> str:
-    """What was found in a ``table`` of ours, where the labels of the keys ``said`` were corrections before."""
+    """A sentence on corrections in a ``table`` of ours; keys in ``said`` had corrections before."""
     emptied = [key for key, label in changed.labels.items() if not label]
     n_used, n_back = len(changed.labels) - len(emptied), sum(key in said for key in emptied)
     rows = "1 row differs" if n_used == 1 else f"{n_used:,} rows differ"

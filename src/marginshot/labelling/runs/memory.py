@@ -1,4 +1,4 @@
-"""The session of a source, as labelling runs hear it and tell it: one memory for the command line and the studio."""
+"""The session of a source as labelling runs read and extend it: shared by the command line and the studio."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from marginshot.labelling.session.state import State
 
 
 class Memory:
-    """What was said of the items of a source by hand, wherever it was said.
+    """Labels given by hand to the items of a source, in the studio or by way of earlier runs.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Memory:
     text : str or None
         Column of texts.
     leave_out : Path
-        Where outputs go: pictures there are none of the source.
+        Folder of the outputs: pictures in it are not items of the source.
     """
 
     def __init__(self, source: Source, text: str | None, leave_out: Path) -> None:
@@ -43,7 +43,7 @@ class Memory:
         self._keys: Sequence[str] = ()
         #: Sentences on what was found.
         self.notes: list[str] = []
-        #: Labels that the source gave when the session last heard of it, by key.
+        #: Labels that the session last imported from the source, by key.
         self.of_source: dict[str, str] = {}
 
     def _open(self, items: Collection) -> Journal:
@@ -62,9 +62,9 @@ class Memory:
         return collect_rows(self._source.table, self._text, None)
 
     def hear(self, *, follow: bool) -> dict[str, str]:
-        """Labels given by hand, by the keys of `records.row_keys`; empty where the last word took the label away.
+        """Labels given by hand, by the keys of `records.row_keys`; empty where the label was taken away again.
 
-        Pictures renamed and replaced since are followed in the log where that is asked for.
+        With ``follow``, the log first follows pictures that were renamed or replaced since.
         """
         folder = self._source.path if self._source.table is None else None
         if not self._path.exists() or (folder and not any(find_files(folder, [self._leave_out]))):
@@ -78,7 +78,7 @@ class Memory:
         for act in journal.acts:
             labels = act.heard(labels)
         now = names_now(state, labels.values())
-        # Classes that were renamed in the session have the names that the source gives them.
+        # Classes that were renamed in the session get back the names that they have in the source.
         spelled = {new: old for old, new in now.items() if new not in now}
         self.of_source = {
             own: labels[key] for own, key in zip(self._keys, journal.keys.keys, strict=False) if key in labels
@@ -94,14 +94,14 @@ class Memory:
     def tell(
         self, collection: Collection, said: Mapping[str, str], new: Mapping[str, str], digests: Mapping[str, str]
     ) -> None:
-        """Say what a run was told: labels in the source, its classes, and what was ``said`` by hand.
+        """Write the labels of a run into the session: those in the source, its classes, and those ``said`` by hand.
 
         Parameters
         ----------
         collection : Collection
             The items of the run with their labels.
         said : mapping of str to str
-            Labels given by hand so far, by key; what the session knows better stays.
+            Labels given by hand so far, by key; those that the session already has by hand stay.
         new : mapping of str to str
             Those given since the last run, empty where a label was taken away.
         digests : mapping of str to str
@@ -112,7 +112,9 @@ class Memory:
             try:
                 journal = self._journal = self._open(collection.select(np.flatnonzero(collection.listed).tolist()))
             except RefusedError as error:
-                self.notes.append(f"What was said is kept beside the outputs alone, and no studio knows it. {error}")
+                self.notes.append(
+                    f"Labels given by hand are kept beside the outputs, but not in the session of the studio. {error}"
+                )
                 return
         labelled = dict(zip(collection.items, collection.labels, strict=True))
         rows = {key: row for row, key in enumerate(self._keys)}
@@ -128,13 +130,13 @@ class Memory:
         journal.note_contents({row: digests[item] for row, item in enumerate(journal.items) if digests.get(item)})
 
     def close(self) -> None:
-        """Let go of the log."""
+        """Close the log."""
         if self._journal is not None:
             self._journal.close()
 
 
 def _acts(journal: Journal, said: Mapping[int, str]) -> list[Act]:
-    """What makes the session say the labels ``said``, by row: labels, none of the classes, and labels taken away."""
+    """Acts that give the session the labels ``said``, by row: labels, none of the classes, and labels taken away."""
     state = journal.state
     by_class: dict[str, list[str]] = {}
     none: list[str] = []
@@ -148,6 +150,6 @@ def _acts(journal: Journal, said: Mapping[int, str]) -> list[Act]:
 
 
 def name_of(state: State, row: int) -> str:
-    """What was said of a row by somebody who looked at it; empty where nothing was."""
+    """Name of the class that a person gave a row, having looked at it; empty without one."""
     names = {known.id: known.name for known in state.classes} | {NONE: FOREIGN}
     return names.get(int(state.given[row]), "") if state.checked[row] else ""

@@ -1,4 +1,4 @@
-"""One labelling run, from Python or the command line: open, hear what was said before, solve, tell, write."""
+"""One labelling run, from Python or the command line: open, read earlier labels, solve, keep labels, write."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 from marginshot.labelling.answers.classes import Classes
 from marginshot.labelling.answers.classify import LabelSettings
 from marginshot.labelling.errors import Option, RefusedError
-from marginshot.labelling.items.boxes import collect_boxes
+from marginshot.labelling.items.boxes import collect_boxes, open_boxes
 from marginshot.labelling.items.collection import Collection, means_none
 from marginshot.labelling.items.embed import Progress, silent
 from marginshot.labelling.items.events import usual_gap, with_events
-from marginshot.labelling.items.folders import collect_files
+from marginshot.labelling.items.folders import collect_files, open_files
 from marginshot.labelling.items.kind import FileKind
 from marginshot.labelling.items.sources import Source, collect_rows
 from marginshot.labelling.items.store import Store
@@ -24,6 +24,7 @@ from marginshot.labelling.outputs.outputs import Outputs
 from marginshot.labelling.outputs.requests import Request
 from marginshot.labelling.runs.corrections import Said, gather
 from marginshot.labelling.runs.memory import Memory
+from marginshot.labelling.runs.old import N_NARROWING, Old, beside
 from marginshot.labelling.runs.solve import label_collection, label_request
 
 
@@ -37,6 +38,7 @@ class _Parts:
     encoder: str | None = None
     device: str = "auto"
     event_gap: float | None = None
+    like: Old | None = None
     memory: Memory | None = None
     rehearsal: bool = False
     leave_out: Sequence[Path] = ()
@@ -65,8 +67,10 @@ class Run(_Parts):
     device : str, default="auto"
     event_gap : float, optional
         See `marginshot.labelling.label_images`.
+    like : Old, optional
+        An earlier source, whose labels are examples; without own ones, nothing else needs to be known.
     memory : Memory, optional
-        The session of the source; without, nothing is heard from it or told to it.
+        The session of the source; without, no labels are read from it or written to it.
     rehearsal : bool, default=False
         Whether nothing is to be written.
     leave_out : sequence of Path
@@ -80,7 +84,7 @@ class Run(_Parts):
     store: Store | None
 
     def hear(self, examples: Sequence[Path]) -> Said:
-        """What was corrected in tables of runs, and said in the session of the source, beside the ``examples``."""
+        """Read corrections in tables of runs, and labels in the session of the source, beside the ``examples``."""
         if self.outputs is None:
             self.said = Said(examples=list(examples))
         else:
@@ -94,7 +98,8 @@ class Run(_Parts):
         said = self.said
         labels = None if self.outputs is None else said.labels
         asked = label_request(self.source, said.examples, self.encoder, self.settings, labels, said.of, options)
-        self.request = replace(asked, taken=frozenset(said.taken))
+        others = dict(asked.others) if self.like is None else {**asked.others, "like": self.like.paths}
+        self.request = replace(asked, others=others, taken=frozenset(said.taken))
         return self.request
 
     def check(self, *, force: bool) -> None:
@@ -106,16 +111,22 @@ class Run(_Parts):
 
     def solve(self, on_progress: Progress = silent) -> Labelling:
         """The answers for all items."""
-        self.collection = collection = with_events(self._collect(), usual_gap(self.source, self.event_gap))
+        collection = self.collect(alone=self.like is None)
+        collection, settings = with_events(collection, usual_gap(self.source, self.event_gap)), self.settings
+        if self.like is not None:
+            # Class names belong to neither the old items nor the new ones.
+            collection = beside(collection, self.like)
+            settings = replace(settings, names=False, suggest=settings.suggest or N_NARROWING)
+        self.collection = collection
         names = {label for label in (*collection.labels, *self.classes) if label and not means_none(label)}
         if self.outputs is not None:
             self.outputs.check_items(collection)
             self.outputs.check_classes(sorted(names))
         chosen = collection.kind.encoder(self.encoder, self.device, collection.contents)
-        return label_collection(collection, chosen, self.store, self.settings, self.request, on_progress, self.classes)
+        return label_collection(collection, chosen, self.store, settings, self.request, on_progress, self.classes)
 
     def tell(self, labelling: Labelling) -> list[str]:
-        """Say in the session of the source what this run was told, just before outputs are written; returns notes."""
+        """Write the labels of this run into the session of the source, just before the outputs; returns notes."""
         if self.memory is None or self.rehearsal:
             return []
         n_notes, readable = len(self.memory.notes), labelling.collection
@@ -123,7 +134,7 @@ class Run(_Parts):
         return self.memory.notes[n_notes:]
 
     def close(self) -> None:
-        """Let go of the session."""
+        """Close the session."""
         if self.memory is not None:
             self.memory.close()
 
@@ -133,23 +144,31 @@ class Run(_Parts):
         if self.outputs is not None:
             said.check_not_moved(self.source.path, self.outputs.path)
         self.ask()
-        return self.solve()
+        labelling = self.solve()
+        return replace(
+            labelling, collection=replace(labelling.collection, notes=(*said.notes, *labelling.collection.notes))
+        )
 
-    def _collect(self) -> Collection:
-        """The items, with labels from the examples or the table, and those said."""
+    def collect(self, *, alone: bool) -> Collection:
+        """The items, with labels from the examples or the table, and those given since.
+
+        Where they are not ``alone``, none of them needs to have a label, and none needs to be without.
+        """
         source, said = self.source, self.said
         if source.boxes is not None:
-            return collect_boxes(source.path, source.boxes, said.examples, said.labels, self.classes)
+            find_boxes = collect_boxes if alone else open_boxes
+            return find_boxes(source.path, source.boxes, said.examples, classes=self.classes, said=said.labels)
         if source.table is None:
             if self.text is not None:
                 raise RefusedError(f"{source.path} is a folder and has no columns.", at_fault=Option.TEXT)
             labelled = [] if self.outputs is None else said.pictures(source.path, self.outputs.table)
             left_out = [*([] if self.outputs is None else [self.outputs.path]), *self.leave_out]
-            return collect_files(source.path, said.examples, left_out, labelled, self.classes, self.kind)
+            find = collect_files if alone else open_files
+            return find(source.path, said.examples, left_out, labelled, self.classes, self.kind)
         if said.examples:
             raise RefusedError(
                 f"examples of a table are the rows with a label in column {source.label!r}; fill in some of these.",
                 at_fault=Option.EXAMPLES,
             )
-        column = source.column_of_labels(needed=not (self.classes or said.labels))
+        column = source.column_of_labels(needed=alone and not (self.classes or said.labels))
         return said.fill(collect_rows(source.table, self.text, column, self.classes), source)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from marginshot.labelling.answers.classes import Classes, check_named
-from marginshot.labelling.answers.classify import LabelSettings, label_rows
+from marginshot.labelling.answers.classify import LabelSettings, NamedRows, label_named_rows
 from marginshot.labelling.answers.names import embed_names
 from marginshot.labelling.items.collection import Collection, check_classes, encode_given
 from marginshot.labelling.items.embed import Progress, embed, printable, silent
 from marginshot.labelling.items.encoders import PICTURE_ENCODER, ItemEncoder
+from marginshot.labelling.items.lights import describe_lights, find_lights
 from marginshot.labelling.items.sources import Source
 from marginshot.labelling.items.store import Store
 from marginshot.labelling.outputs.labelling import Labelling
@@ -33,11 +34,7 @@ def label_request(
 ) -> Request:
     """The request to label ``source`` from ``examples`` and the labels ``said`` in tables that a run wrote."""
     named = {"command": "label", "encoder": encoder or PICTURE_ENCODER}  # compared for pictures only
-    others = {"examples": tuple(examples)}
-    if source.boxes is not None:
-        others["boxes"] = (source.boxes.path,)
-    if source.deployments is not None:
-        others["deployments"] = (source.deployments,)
+    others = {"examples": tuple(examples), **source.others}
     return Request(source, others, {**named, **asdict(settings)}, said, said_of, options)
 
 
@@ -61,16 +58,20 @@ def label_collection(
             raise ValueError(
                 f"The class {name!r} has no examples left: {broken} {problems[broken]}. Replace it or remove the class."
             )
-    if all(readable.labels):
+    if all(label for label, own in zip(readable.labels, readable.listed, strict=True) if own):
         unread = next(iter(problems), None)
         reason = "every item has a label" if unread is None else f"{unread} {problems[unread]}"
         raise ValueError(f"There is nothing to label: {reason}.")
+    lights = find_lights(readable, store, on_progress)
+    if lights is not None:
+        readable = replace(readable, notes=(*readable.notes, describe_lights(lights)))
     on_progress("labelling", 0, 0)
     started = time.perf_counter()
     given = encode_given(readable.labels, wanted)
     descriptions = [classes.get(name, ()) for name in wanted]
     names = embed_names(wanted, encoder, store, descriptions) if settings.names else None
-    answers, classifier, rejection = label_rows(embedded.X, given, wanted, settings, names, readable.events)
+    table = NamedRows(embedded.X, names, readable.events, lights, readable.old)
+    answers, classifier, rejection = label_named_rows(table, given, wanted, settings)
     seconds = embedded.seconds | {"labelling": time.perf_counter() - started}
     name, identity = ("", "") if encoder is None else (encoder.name, encoder.identity)
     model = LabelModel(classifier, rejection, collection.kind, name, identity)

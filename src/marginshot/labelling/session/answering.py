@@ -1,4 +1,4 @@
-"""The newest answers of a session: quick ones after every act, and complete fits beside all else where they pay."""
+"""The newest answers of a session: quick ones after every act, and complete fits in the background where they pay."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _ClosedError(Exception):
 
 
 class Answering:
-    """Answers what was said, for all items that are embedded; any thread may ask.
+    """Computes the newest answers for all items that are embedded; any thread may ask.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Answering:
             self._completing.join()
 
     def _complete(self) -> None:
-        """Fit completely, beside all else; later answers start from it, and those of the same state give way to it."""
+        """Make a complete fit in the background: it replaces quick answers of the same state."""
         state = self._said.state
         rows, X = self._encoding.snapshot()
         try:
@@ -77,7 +77,7 @@ class Answering:
                 self.latest = solved
 
     def _wait_for_acts(self) -> None:
-        """Hold a complete fit up while an act is answered, and end it with the session."""
+        """Pause a complete fit while an act is answered; raise where the session was closed."""
         self._quiet.wait()
         if self._closed:
             raise _ClosedError

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.labelling.answers.classify import second_best
+from marginshot.labelling.answers.classify import LabelSettings, second_best
+from marginshot.labelling.answers.doubts import Doubt
+from marginshot.labelling.answers.rejection import chance_of_known
 from marginshot.labelling.answers.worklist import Correction, Estimate, fit_correction
 from marginshot.labelling.items.collection import NONE, UNKNOWN, describe_labels
 from marginshot.labelling.session.state import State
@@ -30,20 +32,26 @@ class SessionAnswers:
     class_ids : ndarray of int32 of shape (n_classes,)
         Their ids.
     codes : ndarray of int32 of shape (n_items,)
-        Class id of each answer; -1 where there is none: items not embedded yet, said to be none of the classes, or all
+        Class id of each answer; -1 where there is none: items not embedded yet, labelled as none of the classes, or all
         unlabelled ones while there are fewer than two classes with examples.
     probabilities : ndarray of float32 of shape (n_items, n_classes)
         Zero for items without an answer.
     confidence : ndarray of float32 of shape (n_items,)
         Probability of the answer; 1 where somebody checked it.
+    promised : ndarray of shape (n_items,)
+        The confidence, less where the item may be of no class.
     chances : ndarray of shape (n_items,)
-        Probability that the answer is right, by its confidence and by the answers checked so far.
+        Probability that the answer is right, by what was promised and by the answers checked so far.
     foreign : ndarray of bool of shape (n_items,)
-        Items that look like none of the classes, or were said to be none.
+        Items that look like none of the classes, or were labelled so.
     shares : ndarray of shape (n_classes, 3)
         Share of each class among the answered items: low, estimate and high of an interval of 95 %.
     expected : Estimate, optional
         Share of right answers over all items of the source that are embedded; None before there are answers.
+    doubts : tuple of Doubt
+        Labels that look wrong, by class ids, the most doubtful first; found by complete fits.
+    unlike : ndarray of int64 of shape (n_unlike,)
+        Items that look unlike all examples whatever their class, as by another camera or light.
     """
 
     version: int
@@ -52,10 +60,13 @@ class SessionAnswers:
     codes: NDArray[np.int32]
     probabilities: NDArray[np.float32]
     confidence: NDArray[np.float32]
+    promised: Array
     chances: Array
     foreign: NDArray[np.bool_]
     shares: Array
     expected: Estimate | None = None
+    doubts: tuple[Doubt, ...] = ()
+    unlike: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({describe_labels(self.labels)})"
@@ -119,6 +130,9 @@ def make_answers(
     confidence[state.checked] = 1.0
     outside = given == NONE
     outside[rows] |= foreign & ~said[rows]
+    is_open = np.zeros(state.n_items, dtype=bool)
+    is_open[rows] = given[rows] == UNKNOWN
+    promised = confidence * chance_of_known(outside, is_open, LabelSettings().lose)
     return SessionAnswers(
         version=state.version,
         classes=tuple(names[code] for code in ids.tolist()),
@@ -126,7 +140,8 @@ def make_answers(
         codes=codes,
         probabilities=spread,
         confidence=confidence,
-        chances=np.where(state.checked | ~answered, confidence, (correction or fit_correction())(confidence)),
+        promised=promised,
+        chances=np.where(state.checked | ~answered, confidence, (correction or fit_correction())(promised)),
         foreign=outside,
         shares=class_shares(spread[codes >= 0]),
     )

@@ -1,4 +1,4 @@
-"""Random samples of answers to check by hand, and what they say of all."""
+"""Random samples of answers to check by hand, and the accuracy of all answers estimated from them."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def rename_items(state: State, old: Slots, new: Slots, change: Change) -> tuple[State, Change]:
-    """The state, and the ``change`` (of nothing so far), once what was at slots ``old`` (n,) is at ``new`` (n,)."""
+    """The state and the ``change``, empty so far, after items moved from slots ``old`` (n,) to ``new`` (n,)."""
     moves = dict(zip(old.tolist(), new.tolist(), strict=True))
     before = {end: start for start, end in moves.items()}
     for end in sorted(set(before) - set(moves)):
@@ -73,7 +73,7 @@ def _follow_audits(audits: tuple[Audit, ...], renamed: Change) -> tuple[Audit, .
 
 
 def _moved(own: Slots, slots: Slots, places: Slots) -> Slots:
-    """Where what is at the slots ``own`` (n,) is moved to, (n,); sorted ``slots`` go to ``places``."""
+    """The slots ``own`` (n,) after a move of the sorted ``slots`` to ``places``, (n,)."""
     nearest = np.searchsorted(slots, own).clip(max=len(slots) - 1)
     return np.where(slots[nearest] == own, places[nearest], own)
 
@@ -132,7 +132,7 @@ class Draft:
         self.set.append((slots, code, checked))
 
     def change(self, event: Event, act: Act, words: str) -> Change:
-        """What was gathered, beside what was there."""
+        """The changes gathered, together with what was there before."""
         state, payload = self.state, event.payload
         slots = np.concatenate([slots for slots, _, _ in self.set] or [np.empty(0, dtype=np.int64)])
         given = np.concatenate([np.full(len(own), code) for own, code, _ in self.set] or [slots]).astype(np.int32)
@@ -161,14 +161,14 @@ class Draft:
         )
 
     def _seen(self, slots: Slots, payload: Mapping[str, Any]) -> NDArray[np.void]:
-        """What was answered for the items at ``slots`` (n,), in the words of an event, (n,) of `SEEN`."""
+        """Answers that the items at ``slots`` (n,) had, by the ``payload`` of an event, (n,) of `SEEN`."""
         answers = payload.get("answers", {})
         places = dict(zip(self.slots(list(answers)).tolist(), answers.values(), strict=True))
-        # An item that nobody was asked about has a third number.
+        # A third number marks items that the session had not proposed.
         rows = [
             (*places[slot][:2], payload["among"], len(places[slot]) > 2) if slot in places else UNSEEN.item()
             for slot in slots.tolist()
         ]
         seen = np.array(rows, dtype=SEEN)
-        seen[~np.isfinite(seen["confidence"])] = UNSEEN  # says nothing, and logs of earlier versions may hold it
+        seen[~np.isfinite(seen["confidence"])] = UNSEEN  # cannot be used; logs of earlier versions may hold it
         return seen

@@ -1,11 +1,11 @@
-"""Answers that somebody has checked: what their probabilities were worth.
+"""Evidence from checked answers: how good their probabilities were.
 
 An act that labels items carries, in the log, the answers they had just before. So the evidence is a function of the
 state: it survives a restart, goes with an undo and comes back with a redo.
 
-Who looks through the items and corrects what is wrong picks wrong answers, and says nothing of the right ones: such
-items are examples, and no evidence of how often answers are right. Those that the session proposed are: what to label
-next, the worklist, an audit. So are others, where people also label what was answered right.
+A person who looks through the items and corrects wrong answers leaves the right ones unlabelled. Such items are
+examples, but no evidence of how often answers are right. Items that the session proposed are evidence: suggestions, the
+worklist, an audit. So are all others where people label items that were answered right, too.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def carried(
         kept["seen"] = {
             "among": _checksum(answers.class_ids),
             "answers": {
-                key: [int(answers.codes[row]), round(float(answers.confidence[row]), 6), *picked[row]]
+                key: [int(answers.codes[row]), round(float(answers.promised[row]), 6), *picked[row]]
                 for key, row in zip(act.keys, slots, strict=True)
                 if answers.codes[row] != UNKNOWN
             },
@@ -60,7 +60,7 @@ def carried(
 def find_evidence(state: State, class_ids: NDArray[np.int32]) -> Evidence:
     """The answers checked so far that were among the classes ``class_ids`` (n_classes,) and no others.
 
-    A probability among other classes says nothing of those now, and the first label of a class is no error of answers
+    A probability among other classes is not comparable, and the first label of a class is no error of answers
     that could not be that class. Items that were picked are left out.
     """
     checked = state.checked & (state.seen["answer"] != UNKNOWN) & (state.seen["among"] == _checksum(class_ids))
@@ -70,9 +70,10 @@ def find_evidence(state: State, class_ids: NDArray[np.int32]) -> Evidence:
 
 
 def picked_rows(state: State) -> NDArray[np.bool_]:
-    """Items, (n_items,), that were labelled because their answers were wrong.
+    """Items, (n_items,), that a person picked because their answers were wrong.
 
-    Nobody was asked about them, and hardly any other item that nobody was asked about has the label it was answered.
+    These are the checked items that the session had not proposed, if less than a share `LEAST_RIGHT` of their answers
+    was right; else none.
     """
     unasked = state.checked & (state.seen["answer"] != UNKNOWN) & state.seen["picked"]
     was_right = unasked & (state.seen["answer"] == state.given)

@@ -15,6 +15,7 @@ from marginshot.labelling.items.collection import Collection
 from marginshot.labelling.items.embed import Batch, embed_batches
 from marginshot.labelling.items.embed import Progress as OnProgress
 from marginshot.labelling.items.encoders import ItemEncoder
+from marginshot.labelling.items.lights import find_lights
 from marginshot.labelling.items.store import Store
 
 Rows = NDArray[np.int64]
@@ -48,7 +49,7 @@ class _StoppedError(Exception):
 
 
 class Encoding:
-    """Embeddings as they come.
+    """Embeddings of the items of a session, added batch by batch.
 
     Parameters
     ----------
@@ -73,6 +74,8 @@ class Encoding:
         on_read: Callable[[Mapping[int, str]], None],
     ) -> None:
         self.problems: dict[str, str] = {}
+        #: Light of each item, (n_items,), where there are enough of either; known before the first embedding is.
+        self.domains: NDArray[np.int64] | None = None
         self.progress = Progress("reading", 0, len(collection))
         self._work = (collection, encoder, store)
         self._on_progress, self._on_read = on_progress, on_read
@@ -108,6 +111,7 @@ class Encoding:
         if encoder is None:
             self._take(Batch(list(range(len(collection))), np.asarray(collection.contents, dtype=np.float32), {}))
         else:
+            self.domains = find_lights(collection, store, self._tell)
             for batch in embed_batches(collection, encoder, store, self._tell, defaultdict(float)):
                 if batch.digests:
                     self._on_read(batch.digests)
@@ -120,7 +124,7 @@ class Encoding:
         self._thread.start()
 
     def wait(self) -> None:
-        """Until the thread, if there is one, has ended."""
+        """Wait until the encoding thread, if there is one, has ended."""
         if self._thread is not None:
             self._thread.join()
 

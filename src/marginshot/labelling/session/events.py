@@ -1,4 +1,4 @@
-"""The log of a labelling session: what was said, event by event, on the disk before it is acknowledged.
+"""The log of a labelling session: one event an act, on the disk before it is acknowledged.
 
 One SQLite file a source. Events are only ever added, each with a checksum. Several processes may write to one log: each
 reads what it has not seen inside the transaction in which it adds.
@@ -126,10 +126,10 @@ class EventLog:
     def after(self, version: int) -> list[Event]:
         """The events that follow the one of that number, oldest first.
 
-        In the place of those that are not as they were written is one of the kind ``lost``, which does nothing.
+        A damaged or missing event is replaced by one of the kind ``lost``, which does nothing.
         """
         with self._lock, self._readable():
-            # Asked for first: others may add events in between.
+            # Read first: others may add events in between.
             last = self._connection.execute("SELECT value FROM about WHERE name = 'last'").fetchone()
             rows = self._connection.execute(
                 "SELECT seq, time, kind, payload, checksum FROM events WHERE seq > ? ORDER BY seq", (version,)
@@ -209,16 +209,16 @@ class EventLog:
             try:
                 if self.path is not None and file is not None and identity(self.path) != file:
                     self.incidents.append(mend(self._connection, self.path))
-            except RefusedError as error:  # another file is there; what was said is kept beside it
+            except RefusedError as error:  # another file is there; the events are kept beside it
                 self.incidents.append(str(error))
             finally:
                 self._connection.close()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All that is added in the body is added, or nothing; no other process adds meanwhile.
+        """Add all events of the body or none, while no other process can add any.
 
-        Ctrl-C waits until it has ended: a transaction left open would take in what is said later, and lose it.
+        Ctrl-C waits until it has ended: later acts would go into a transaction left open, and be lost.
         """
         with self._lock, self._readable():
             if self._connection.in_transaction:
@@ -239,7 +239,7 @@ class EventLog:
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
-        """SQLite's errors in our words."""
+        """Turn errors of SQLite into RefusedError, with a way out."""
         try:
             yield
         except sqlite3.ProgrammingError as error:
@@ -256,7 +256,7 @@ class EventLog:
 
 
 def _checksum(seq: object, moment: object, kind: object, payload: object) -> str:
-    """Tells an event that is not as it was written; by no means who wrote it."""
+    """Checksum of an event: finds damage, not forgery."""
     return hashlib.sha256(repr((seq, moment, kind, payload)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

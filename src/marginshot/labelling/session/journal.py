@@ -1,7 +1,7 @@
-"""What was said about the items of a source: the state of a session, and every act that changes it.
+"""The labels of a source: the state of a session, and every act that changes it.
 
-Acts may come from any thread. Each is one event, in the log when the call returns; others who write to the same log are
-heard first.
+Acts may come from any thread. Each is one event, in the log when the call returns. Events that other processes have
+written to the same log are read first.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from marginshot.labelling.session.state import Change, Event, State
 
 #: Row numbers or names of items.
 Items = Sequence[int | str] | NDArray[np.integer]
-#: What the log keeps with an act that is said of a state.
+#: Returns what the log keeps with an act on a state.
 Carried = Callable[[Act, State], Mapping[str, Any]]
 
 
@@ -51,14 +51,14 @@ class HistoryEntry:
 
 
 class Journal:
-    """Items, and what was said about them.
+    """Items of a source and the acts on them, which are events in a log.
 
     Parameters
     ----------
     collection : Collection
         The items of the source.
     log : EventLog
-        What was said so far, and where more goes.
+        Holds the acts so far, and takes new ones.
     """
 
     def __init__(self, collection: Collection, log: EventLog) -> None:
@@ -92,11 +92,11 @@ class Journal:
 
     @property
     def acts(self) -> list[Act]:
-        """All that was said, oldest first."""
+        """All acts in the log, oldest first."""
         return [change.act for _, change in self._events]
 
     def rows_said(self, which: Callable[[Act], bool]) -> list[int]:
-        """Rows of the source that acts of the kind ``which`` were about, be it that these were taken back."""
+        """Rows of the source changed by acts for which ``which`` is true, even if these were undone since."""
         slots = {slot for _, change in self._events if which(change.act) for slot in change.slots.tolist()}
         return sorted(slot for slot in slots if slot < self.n_items)
 
@@ -105,7 +105,7 @@ class Journal:
         return origins_of(self._state, self.n_items)[: self.n_items]
 
     def refresh(self) -> State:
-        """The state with what other processes have said since; every act asks for it."""
+        """The newest state, with the acts of other processes; called before every act."""
         with self._lock:
             for event in self._log.after(self._state.version):
                 try:
@@ -119,7 +119,7 @@ class Journal:
             return self._state
 
     def _note_damage(self) -> None:
-        """Say what is wrong with the log, once."""
+        """Report damage of the log in `notes`, each once."""
         self.notes += [incident for incident in self._log.incidents if incident not in self.notes]
         new = self._log.damage[self._n_noted :]
         self._n_noted += len(new)
@@ -137,7 +137,7 @@ class Journal:
         return list(dict.fromkeys(self.row(item) for item in items))
 
     def history(self, row: int | str) -> list[HistoryEntry]:
-        """What was said about an item, oldest first."""
+        """Events about an item, oldest first."""
         slot = self.row(row)
         with self._lock:
             events = list(self._events)
@@ -153,16 +153,16 @@ class Journal:
         self._log.close()
 
     def do(self, saying: Saying, seen: int | None = None, carried: Carried = lambda act, state: {}) -> int:
-        """Say something of the newest state; returns the version once it is in the log.
+        """Do an act on the newest state; returns the version once the act is in the log.
 
         Parameters
         ----------
         saying : Saying
         seen : int, optional
-            The version it was said of: `ChangedMeanwhileError` is raised, and nothing written, where it is not the
-            newest any more.
+            Version of the state that the user saw. Where it is not the newest any more, `ChangedMeanwhileError` is
+            raised and nothing is written.
         carried : callable
-            What the log keeps with an act said of a state.
+            Returns what the log keeps with the act.
         """
 
         def entry() -> tuple[str, Mapping[str, Any]] | None:
@@ -186,7 +186,7 @@ class Journal:
             self._events.append((event, change))
 
     def begin(self, labels: Sequence[str], classes: Classes, *, folders: bool) -> None:
-        """Hear what the source and the caller know and was not said before; nobody else writes meanwhile.
+        """Take in new labels of the source and new classes of the caller, while no other process can write.
 
         Parameters
         ----------
@@ -200,7 +200,7 @@ class Journal:
         labelled = {key: name for key, name in zip(self.keys.keys, labels, strict=False) if name}
         found = {key: name for key, name in labelled.items() if not means_none(name)}
         with self._lock:
-            # Pictures are read before the log is locked, and again only where somebody wrote meanwhile.
+            # Pictures are read before the log is locked, and again only where another process wrote meanwhile.
             version, changes = self._state.version, self._changes()
             with self._log.transaction():
                 is_new = not self.refresh().version
@@ -224,24 +224,24 @@ class Journal:
         self._note("overruled", news.overruled)
 
     def _never_said(self, keys: Sequence[str]) -> list[str]:
-        """Those of the items, by key, that no event is about."""
+        """The ``keys`` of items that no event is about."""
         said = {slot for _, change in self._events for slot in change.slots.tolist()}
         return [key for key, slot in zip(keys, self.keys.slots_of(keys).tolist(), strict=True) if slot not in said]
 
     def _changes(self) -> Changes:
-        """Which pictures that the log has heard of were renamed or replaced since they were last seen."""
+        """Which pictures with events in the log were renamed or replaced since they were last seen."""
         found = zip(self.keys.keys, self.contents, strict=False) if self.kind.in_files else ()
         self._files = Files(self.kind, dict(found), self._log.contents())
         heard = [change.slots for _, change in self._events] + [audit.slots for audit in self._state.audits]
         return self._files.changes({self.keys.keys[slot] for slots in heard for slot in slots.tolist()})
 
     def _follow(self, changes: Changes, found: Mapping[str, str]) -> None:
-        """Let what was said go with renamed pictures, and set the labels of replaced ones aside."""
+        """Move labels along with renamed pictures, and set the labels of replaced pictures aside."""
         state, keys = self._state, self.keys.keys
         names = {known.id: known.name for known in state.classes}
         given = np.flatnonzero(state.slot_given != UNKNOWN).tolist()
         labelled = {keys[slot]: names.get(int(state.slot_given[slot]), "") for slot in given}
-        # A class folder says of whatever is in it what its class is.
+        # A class folder labels whatever picture is in it, a replaced one too.
         now = names_now(state, found.values())
         said = {key: now[name] for key, name in found.items()}
         replaced = [key for key in changes.replaced if key in labelled and said.get(key) != labelled[key]]
@@ -255,7 +255,7 @@ class Journal:
         self._note("replaced", replaced)
 
     def note_contents(self, digests: Mapping[int, str]) -> None:
-        """Keep the digests of pictures, by row, by which they are known when they are renamed or replaced."""
+        """Keep the digests of pictures, by row: they show later which pictures were renamed or replaced."""
         if not self.kind.in_files:
             return
         try:
@@ -264,7 +264,7 @@ class Journal:
             self.notes.append(f"Pictures that are renamed now may be taken for new ones when opened again. {error}")
 
     def _note(self, what: str, keys: Sequence[str]) -> None:
-        """Put what happened to items into words."""
+        """Add a sentence on what happened to items to `notes`."""
         self.notes += words(what, [self._shown(key) for key in keys])
 
     def _shown(self, key: str) -> str:

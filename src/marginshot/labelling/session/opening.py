@@ -1,4 +1,4 @@
-"""A source as a session sees it: its items, labels found among them, and keys that outlive changes of the source."""
+"""Opening a source for a session: its items, their labels, and keys that stay the same when the source changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a source says that its session has not heard: labels given there since."""
+"""New labels in a source: those that its session has not imported yet."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from marginshot.labelling.session.state import Slots, State
 
 @dataclass(frozen=True)
 class News:
-    """Labels in a source.
+    """Labels in a source that the session has not imported yet.
 
     Parameters
     ----------
     labels : dict of str to list of str
-        Keys, by class, of items that the source says something new of.
+        Keys of the items to label, by class.
     overruled : list of str
-        Keys of items of which somebody said something else in the session.
+        Keys of items that a person labelled otherwise in the session, which holds.
     """
 
     labels: dict[str, list[str]]
@@ -33,9 +33,9 @@ class News:
 def find_news(state: State, said: Sequence[Act], found: Mapping[str, str], slots: Slots) -> News:
     """What the labels ``found`` in a source, by key, add to a session.
 
-    A label that was taken from the source before says nothing new, whatever became of it. One that is new holds unless
-    somebody labelled the item in the session; answers accepted in bulk give way. A name that reads like that of a class
-    is that class.
+    Labels already imported from the source are skipped, even if changed in the session since. A new one holds unless
+    somebody labelled the item in the session; answers accepted in bulk give way. Names that read alike (`as_read`) are
+    one class.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def find_news(state: State, said: Sequence[Act], found: Mapping[str, str], slots
 
 
 def names_now(state: State, names: Iterable[str]) -> dict[str, str]:
-    """What classes of the source are called in the session, by their ``names`` there; no two read the same."""
+    """Present names in the session of classes of the source, by their ``names`` there."""
     there = {as_read(known.name): known.name for known in state.classes}
     spelled = dict(there)
     given = [change.act.new_name for change in state.done if change.act.new_name is not None]
@@ -77,7 +77,7 @@ def names_now(state: State, names: Iterable[str]) -> dict[str, str]:
 
 
 def _heard(said: Iterable[Act]) -> dict[str, str]:
-    """The label that the source was last heard to give, by the key that the item has now."""
+    """The labels last imported from the source, by the present keys of the items."""
     heard: dict[str, str] = {}
     for act in said:
         heard = act.heard(heard)
@@ -94,7 +94,7 @@ def origins_of(state: State, n_slots: int) -> NDArray[np.object_]:
 
 
 def _name_now(name: str, given: Iterable[tuple[str, str]], classes: Container[str]) -> str:
-    """What a class of the source is called after it was ``given`` new names; ``classes`` as they read."""
+    """Present name of a class of the source after the renamings ``given``; ``classes`` are those there, `as_read`."""
     for old, new in given:
         if as_read(name) in classes:
             break

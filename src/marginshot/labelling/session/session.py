@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from marginshot._lib.warn import warn_user
 from marginshot.labelling.answers.classes import as_classes
 from marginshot.labelling.answers.groups import Group, find_groups
 from marginshot.labelling.answers.suggestions import suggest_rows
@@ -26,6 +27,7 @@ from marginshot.labelling.items.store import open_store
 from marginshot.labelling.items.tables import embedding_rows, stack_embeddings
 from marginshot.labelling.outputs.labelling import Labelling
 from marginshot.labelling.outputs.result import PathLike
+from marginshot.labelling.outputs.surveys import with_deployments
 from marginshot.labelling.session import audits
 from marginshot.labelling.session.acts.act import Act, Saying
 from marginshot.labelling.session.acts.audits import DrawSample
@@ -48,7 +50,7 @@ Rows = NDArray[np.int64]
 
 
 class Session:
-    """Items, what was said about them, and a label for every one; made by `open` and `from_embeddings`.
+    """Items, their labels, and an answer for every item; made by `open` and `from_embeddings`.
 
     Acts may come from any thread, and are in the log when they return. `state` and `latest` never wait.
 
@@ -86,7 +88,7 @@ class Session:
         store = None if encoder is None else open_store(cache)
         self._encoding = Encoding(collection, encoder, store, on_progress, self._said.note_contents)
         self.lookup = Lookup(self._encoding, encoder)
-        self._solver = Solver(encoder, store, collection.listed, collection.events)
+        self._solver = Solver(encoder, store, collection.listed, collection.events, lambda: self._encoding.domains)
         self._answering = Answering(self._said, self._encoding, self._solver)
         self._proposed: set[int] = set()  # rows that were shown as those to look at next
 
@@ -106,10 +108,11 @@ class Session:
         boxes: PathLike | None = None,
         box_confidence: float = 0.2,
         event_gap: float | None = None,
+        deployments: PathLike | None = None,
         background: bool = False,
         on_progress: OnProgress = silent,
     ) -> Self:
-        """Open a source, with all that was said about it before.
+        """Open a source, with all labels that its session has.
 
         Parameters
         ----------
@@ -120,8 +123,8 @@ class Session:
         encoder : str, optional
             As in `marginshot.labelling.label_images` and `label_texts`.
         examples : path or sequence of paths, optional
-            As in `marginshot.labelling.label_images`. Examples and labels in the source are the first thing said in a
-            new session. Opened again, it takes those that are new, unless something else was said of the item here.
+            As in `marginshot.labelling.label_images`. Examples and labels in the source are the first labels of a
+            new session. Opened again, it takes those that are new, unless the item was labelled otherwise here.
         classes : sequence of str, or mapping, optional
             Names of classes that may have no example yet, or their descriptions by name.
         folder : path, optional
@@ -131,7 +134,9 @@ class Session:
         device : str, default="auto"
             Where the encoder runs.
         boxes, box_confidence, event_gap
-            As in `marginshot.labelling.label_images`. What is said of boxes is a session of its own.
+            As in `marginshot.labelling.label_images`. The boxes of pictures have a session of their own.
+        deployments : path, optional
+            Table of where and when the cameras of a folder stood, for the export ``camtrap-dp``.
         background : bool, default=False
             Return at once and encode in a thread, while `ready` grows.
         on_progress : callable, optional
@@ -141,7 +146,9 @@ class Session:
         named = as_classes(classes)
         opened = open_source(path, label)
         opened = opened if boxes is None else with_boxes(opened, Path(boxes), box_confidence)
+        opened = with_deployments(opened, None if deployments is None else Path(deployments))
         collection = open_collection(opened, text, label, as_paths(examples), named)
+        notes = collection.notes
         collection = with_events(collection, usual_gap(opened, event_gap))
         where = log_of(opened, text, default_folder() if folder is None else Path(folder))
         log = EventLog(where, {"source": printable(str(path.resolve())), "text": printable(text or "")})
@@ -150,7 +157,7 @@ class Session:
             session = cls(collection, log, made, source=opened, cache=cache, on_progress=on_progress)
             in_folders = opened.table is None and not examples
             session._said.begin(collection.labels, named, folders=in_folders)
-            session.notes += words("missing", session.missing)
+            session.notes += [*notes, *words("missing", session.missing)]
             session._encode(background)
         except BaseException:
             log.close()
@@ -167,7 +174,7 @@ class Session:
         items : sequence of str, optional
             Name of each row; "row 1" is the first unless given.
         log : path, optional
-            File that keeps what is said; without, it ends with the session.
+            File that keeps the labels; without, they are gone when the session ends.
         """
         collection = embedding_rows(stack_embeddings(X, "X"), None, items)
         session = cls(collection, EventLog(None if log is None else Path(log)))
@@ -191,7 +198,7 @@ class Session:
         return self._said.state
 
     def refresh(self) -> State:
-        """The state with what other processes have said since."""
+        """The newest state, with the acts of other processes."""
         return self._said.refresh()
 
     @property
@@ -208,7 +215,7 @@ class Session:
         return self._said.keys_of(items)
 
     def history(self, row: int | str) -> list[HistoryEntry]:
-        """What was said about an item, oldest first."""
+        """Events about an item, oldest first."""
         return self._said.history(row)
 
     def save(self) -> str | None:
@@ -217,7 +224,7 @@ class Session:
 
     @property
     def item_events(self) -> NDArray[np.int64] | None:
-        """Event of each item, (n_items,): those of one have one answer, unless somebody splits it by what they say."""
+        """Event of each item, (n_items,): items of one event have one answer, unless their labels differ."""
         return self._collection.events
 
     @property
@@ -249,8 +256,14 @@ class Session:
         """
         return self._answering.solve(complete=complete).answers
 
+    @property
+    def answers(self) -> SessionAnswers:
+        """Name of `solve` in version 0.2; goes with version 0.4."""
+        warn_user("Session.answers is called Session.solve() since version 0.3.", FutureWarning)
+        return self.solve()
+
     def do(self, saying: Saying, seen: int | None = None) -> int:
-        """Say something: one event, in the log when this returns its version. All that follows is a way to say it.
+        """Do an act: one event, in the log when this returns its version. Methods such as `label` are shorthands.
 
         Where ``seen`` is not the newest version any more, `ChangedMeanwhileError` is raised, and nothing is written.
 
@@ -276,7 +289,7 @@ class Session:
         return self.do(Label(self._said.by_class(items, name)))
 
     def none_of_these(self, items: Items) -> int:
-        """Say that items belong to none of the classes."""
+        """Label items as none of the classes."""
         return self.do(NoneOfThese(self.keys_of(items)))
 
     def clear(self, items: Items) -> int:
@@ -284,7 +297,7 @@ class Session:
         return self.do(Clear(self.keys_of(items)))
 
     def confirm(self, items: Items) -> int:
-        """Say that the present answers for these items are right."""
+        """Confirm that the present answers for these items are right."""
         return self.do(ConfirmAnswers(np.array(self.rows(items), dtype=np.int64), self._present))
 
     def accept(self, at_least: float = 0.95) -> int:
@@ -309,7 +322,7 @@ class Session:
         return self.do(Rename(old, new))
 
     def set_key(self, name: str, key: str) -> int:
-        """Give a class the key by which a page labels items with it; a class that had it gets the other's."""
+        """Give a class the key by which a page labels items with it; the class that had it gets the key of this one."""
         return self.do(SetKey(name, key))
 
     def merge(self, old: str, into: str) -> int:
@@ -321,11 +334,11 @@ class Session:
         return self.do(DeleteClass(name))
 
     def undo(self) -> int:
-        """Take back the last act that still holds, unless others have said something that is not known here yet."""
+        """Take back the last act that still holds; raises where another process has acted since the last refresh."""
         return self.do(Undo(), self.state.version)
 
     def redo(self) -> int:
-        """Bring back what was undone last, unless others have said something that is not known here yet."""
+        """Bring back what was undone last; raises where another process has acted since the last refresh."""
         return self.do(Redo(), self.state.version)
 
     def audit(self, n: int = 30) -> Rows:
@@ -408,7 +421,7 @@ class Session:
     def labelling(self) -> Labelling:
         """The labels by a complete fit as `marginshot.labelling.label_images` gives them, with writers and a model.
 
-        What is to be checked is what `worklist` says once the session is settled.
+        The items marked to be checked are those of `worklist` after that fit.
         """
         solved = self._answering.solve(complete=True)
         readable = self._collection.select(solved.rows.tolist())
@@ -416,7 +429,7 @@ class Session:
         return replace(found, problems=self.problems)
 
     def close(self) -> None:
-        """End the encoding and let go of the log; all that was said is in it."""
+        """End the encoding and close the log, which holds all acts."""
         self._encoding.stop()
         self._answering.close()
         self._said.close()

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from marginshot._lib.threads import giving_way
 from marginshot.classifier.estimator import TransductiveMaxMarginClassifier
-from marginshot.labelling.answers.classify import Answers, LabelSettings, NamedRows
+from marginshot.labelling.answers.classify import Answers, LabelSettings, NamedRows, of_domains_without_examples
+from marginshot.labelling.answers.doubts import Doubt, find_doubts
 from marginshot.labelling.answers.names import Names, embed_names
-from marginshot.labelling.answers.rejection import Rejection
+from marginshot.labelling.answers.rejection import Rejection, chance_of_known
 from marginshot.labelling.answers.sketch import EmbeddingView
 from marginshot.labelling.answers.together import pooled
 from marginshot.labelling.answers.worklist import (
@@ -46,7 +47,7 @@ class Solved:
     Parameters
     ----------
     state : State
-        What was said.
+        The labels that they follow from.
     answers : SessionAnswers
     rows : ndarray of int64 of shape (n_ready,)
         The embedded items they know.
@@ -55,7 +56,7 @@ class Solved:
     view : EmbeddingView
         Embeddings of these, and after them those of class names.
     correction : Correction
-        What the answers checked so far say of the probabilities of the others.
+        Correction of the probabilities by the answers checked so far.
     fitted : pair of TransductiveMaxMarginClassifier and Rejection, optional
         What labels new items; None while there are fewer than two classes.
     drift : float
@@ -88,7 +89,7 @@ class Solved:
     def worklist(self, target: float) -> Worklist:
         """What to check for a share ``target`` of the listed items to be right."""
         rows = self.rows[self.listed]
-        found = worklist(self.answers.confidence[rows], self.state.checked[rows], target, self.correction)
+        found = worklist(self.answers.promised[rows], self.state.checked[rows], target, self.correction)
         return Worklist(rows[found.rows], found.expected)
 
 
@@ -105,6 +106,8 @@ class Solver:
         Items of the source. The others are examples kept elsewhere.
     events : ndarray of int64 of shape (n_items,), optional
         Event of each item: those of one have one answer, unless it was split.
+    domains : callable, optional
+        Returns the domain of each item, (n_items,), or None; asked for once some are embedded.
     """
 
     def __init__(
@@ -113,12 +116,15 @@ class Solver:
         store: Store | None,
         listed: NDArray[np.bool_],
         events: NDArray[np.int64] | None = None,
+        domains: Callable[[], NDArray[np.int64] | None] = lambda: None,
     ) -> None:
         self._encoder, self._store, self._listed, self._events = encoder, store, listed, events
+        self._domains = domains
         self._lock = threading.Lock()
         self._classes: tuple[Class, ...] = ()
         self._names: Names | None = None
         self._table: NamedRows | None = None
+        self._doubts: tuple[Doubt, ...] = ()
 
     def solve(
         self, state: State, rows: Rows, X: Embeddings, *, complete: bool = False, wait: Callable[[], object] = int
@@ -142,7 +148,7 @@ class Solver:
         with giving_way(wait):
             fit = refitter.fit if complete else refitter.refit
             picked = np.pad(picked_rows(state)[rows], (0, len(y) - len(rows)))
-            classifier = fit(y, sample_weight=weights, groups=table.groups, picked=picked)
+            classifier = fit(y, sample_weight=weights, groups=table.groups, domains=table.domains, picked=picked)
         rejection, foreign = table.find_foreign(known, given, LabelSettings().lose)
         correction, found = (
             fit_correction(find_evidence(state, ids), np.sum(known >= 0) / len(ids)),
@@ -150,9 +156,11 @@ class Solver:
         )
         found = pooled(found, table.events, given)
         answers = make_answers(state, rows, ids, found, foreign, correction)
+        unlike = of_domains_without_examples(classifier.domains_, known)[: len(rows)]
+        answers = replace(answers, doubts=self._doubts_of(classifier, state, rows, ids), unlike=rows[unlike])
         listed = rows[self._listed[rows]]
         if len(listed):
-            expected = expected_accuracy(answers.confidence[listed], state.checked[listed], correction)
+            expected = expected_accuracy(answers.promised[listed], state.checked[listed], correction)
             answers = replace(answers, expected=expected)
         return Solved(
             state,
@@ -165,6 +173,18 @@ class Solver:
             refitter.drift(y),
         )
 
+    def _doubts_of(
+        self, classifier: TransductiveMaxMarginClassifier, state: State, rows: Rows, ids: NDArray[np.int32]
+    ) -> tuple[Doubt, ...]:
+        """Labels that look wrong; a fit that hid none keeps those of the last one that did, while they stand."""
+        given = np.where(state.checked[rows], state.given[rows], UNKNOWN)
+        found = find_doubts(classifier, given, np.sort(ids))
+        with self._lock:
+            if len(classifier.hidden_rows_):
+                self._doubts = tuple(replace(doubt, row=int(rows[doubt.row])) for doubt in found)
+            standing = (doubt for doubt in self._doubts if state.checked[doubt.row] and doubt.other in ids)
+            return tuple(doubt for doubt in standing if state.given[doubt.row] == doubt.label)
+
     def _prepare(self, classes: tuple[Class, ...], rows: Rows, X: Embeddings) -> NamedRows:
         """The embeddings of items and of all class names; the last table is returned while neither has changed."""
         with self._lock:
@@ -174,7 +194,8 @@ class Solver:
                 self._classes, self._names = classes, names
             if self._table is None or self._table.X is not X or self._table.names is not self._names:
                 events = None if self._events is None else self._events[rows]
-                self._table = NamedRows(X, self._names, events)
+                domains = self._domains()
+                self._table = NamedRows(X, self._names, events, None if domains is None else domains[rows])
             return self._table
 
     def labelling(self, solved: Solved, readable: Collection, X: Embeddings, source: Source | None) -> Labelling:
@@ -198,10 +219,11 @@ class Solver:
             none=said == NONE,
             named=tuple(found.classes[place] for at, place in enumerate(order) if at not in given),
             accepted=np.where(checked, UNKNOWN, rank[said]),
+            chance_of_known=chance_of_known(found.foreign[rows], said == UNKNOWN, LabelSettings().lose),
         )
         name, identity = ("", "") if self._encoder is None else (self._encoder.name, self._encoder.identity)
         classifier, rejection = copy(solved.fitted[0]), solved.fitted[1]
         classifier.classes_ = np.array(found.classes)  # fitted to ids, which outlive a change of names
         model = LabelModel(classifier, rejection, readable.kind, name, identity)
-        request = Request(source, {}, {"command": "session", "encoder": name})
+        request = Request(source, {} if source is None else source.others, {"command": "session", "encoder": name})
         return Labelling(readable, X, answers, False, model, request, correction=solved.correction)

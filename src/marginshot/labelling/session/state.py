@@ -27,7 +27,7 @@ Slots = NDArray[np.int64]
 SEEN = np.dtype([("answer", np.int32), ("confidence", np.float32), ("among", np.uint32), ("picked", np.bool_)])
 UNSEEN = np.array((UNKNOWN, 0.0, 0, False), dtype=SEEN)
 
-#: Kind of an event that was damaged: it keeps its place, so that an undo after it takes back nothing else.
+#: Kind that stands for a damaged event. It keeps its place, so that a later undo of that event takes back nothing else.
 LOST = "lost"
 
 #: Number of checked labels and the accuracy expected with them.
@@ -99,7 +99,7 @@ class Change:
     version : int
         Number of the event.
     act : Act
-        What was said.
+        The act that made it.
     words : str
         The act for people, with what it took back.
     slots : ndarray of int64 of shape (n,)
@@ -110,7 +110,7 @@ class Change:
     audits : pair of tuple of Audit
     curve : pair of tuple of Point
     moves : pair of ndarray of int64 of shape (m,), optional
-        Slots, sorted, and where what was said of their items is from now on: these were renamed.
+        Slots, sorted, of renamed items, and the slots that their labels are moved to.
     """
 
     version: int
@@ -158,13 +158,13 @@ class State:
 
     @classmethod
     def empty(cls, n_items: int) -> State:
-        """Before the first event."""
+        """The state before the first event."""
         given, seen = np.full(n_items, UNKNOWN, dtype=np.int32), np.full(n_items, UNSEEN, dtype=SEEN)
         return cls(n_items, 0, (), (), (), given, np.zeros(n_items, dtype=bool), seen, 0, (), ())
 
     @property
     def given(self) -> Codes:
-        """Class id said of each row, (n_items,); UNKNOWN, or NONE where it is none of the classes."""
+        """Class id that each row is labelled with, (n_items,); UNKNOWN, or NONE where it is none of the classes."""
         return self.slot_given[: self.n_items]
 
     @property
@@ -174,7 +174,7 @@ class State:
 
     @property
     def seen(self) -> NDArray[np.void]:
-        """What each row was answered when it was checked, (n_items,) of `SEEN`; UNKNOWN for those not checked."""
+        """Answer that each row had when it was checked, (n_items,) of `SEEN`; UNKNOWN for rows not checked."""
         return self.slot_seen[: self.n_items]
 
     @property

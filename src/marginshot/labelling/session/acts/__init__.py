@@ -1,4 +1,4 @@
-"""What may be said in a session: one object an act, one file a family. A file put here is known everywhere."""
+"""The acts of a session: one class an act, one file a family. Every file put here is imported."""
 
 from importlib import import_module
 from pkgutil import iter_modules

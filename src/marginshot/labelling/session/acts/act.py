@@ -1,6 +1,6 @@
-"""An act is one object: it checks itself against the state, changes it, and has words for people.
+"""Acts: each is one object that checks itself against the state of a session, changes it, and describes itself.
 
-Its fields are what the log keeps of it, and what a page asks for it with.
+The fields of an act are what the log keeps of it, and what a page sends to ask for it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Rows = NDArray[np.int64]
 Keys = Annotated[Sequence[str], "items"]
 #: Keys of items by the name of the class that they are given.
 Labels = Annotated[Mapping[str, Sequence[str]], "items by class"]
-#: The name of a class that there is.
+#: The name of an existing class.
 KnownClass = Annotated[str, "known class"]
 
 #: Slots (n,) of n keys.
@@ -30,18 +30,18 @@ SlotsOf = Callable[[Sequence[str]], Slots]
 
 #: Acts by their kind in the log.
 KINDS: dict[str, type[Act]] = {}
-#: What a page may ask for, by name.
+#: Acts that a page may ask for, by their name there.
 ASKED: dict[str, type[Saying]] = {}
 
 
 @dataclass(frozen=True)
 class Now:
-    """What a saying is completed with while nobody else can write.
+    """Context of an act under the write lock: the newest state, and the keys and names of items.
 
     Parameters
     ----------
     state : State
-        The newest one.
+        The newest state.
     keys, items : sequence of str of length n_items
         Key and name of every row.
     """
@@ -52,7 +52,7 @@ class Now:
 
 
 class Saying(ABC):
-    """Something to say: an act, or what becomes one on the newest state. ``asked`` is its name on the page."""
+    """An act, or a request that `on` turns into one for the newest state; ``asked`` is its name on the page."""
 
     def __init_subclass__(cls, *, asked: str = "") -> None:
         if asked:
@@ -60,20 +60,20 @@ class Saying(ABC):
 
     @abstractmethod
     def on(self, now: Now) -> Act | None:
-        """The act that goes into the log, None where there is nothing to say; raises ValueError where it may not."""
+        """The act that goes into the log, or None where nothing is to be done; raises ValueError if it is not valid."""
 
     def told(self, before: State, after: State) -> str | None:
-        """What to tell people once it was said of ``before``."""
+        """Message for the user after the act changed ``before`` to ``after``; by default, the last act in words."""
         return after.can_undo
 
 
 class Act(Saying):
-    """One event; frozen dataclasses derive from it, with the ``kind`` that the log gives them."""
+    """An act as one event of the log; subclasses are frozen dataclasses with the ``kind`` that the log gives them."""
 
     kind: ClassVar[str]
-    #: Whether somebody looked at the answers of the items that it labels.
+    #: Whether a person looked at the answers of the items that it labels; the log then keeps these answers.
     checks: ClassVar[bool] = False
-    #: Whether it goes back to what other acts said, and says nothing of its own.
+    #: Whether it only takes back or repeats another act, as undo and redo do.
     returns: ClassVar[bool] = False
 
     def __init_subclass__(cls, *, kind: str = "", asked: str = "") -> None:
@@ -83,16 +83,16 @@ class Act(Saying):
             KINDS[kind] = cls
 
     def on(self, now: Now) -> Act:
-        """The act itself, checked."""
+        """The act itself, after `check`."""
         self.check(now.state)
         return self
 
     def check(self, state: State) -> None:
-        """Raise ValueError unless it can be said of ``state``."""
+        """Raise ValueError unless the act is valid for ``state``."""
 
     @abstractmethod
     def apply(self, draft: Draft) -> None:
-        """Put what it changes into ``draft``."""
+        """Put the changes that the act makes into ``draft``."""
 
     @property
     @abstractmethod
@@ -101,25 +101,25 @@ class Act(Saying):
 
     @property
     def keys(self) -> Sequence[str]:
-        """Items whose labels it sets."""
+        """Keys of the items whose labels the act sets."""
         return ()
 
     @property
     def new_name(self) -> tuple[str, str] | None:
-        """A class, and what it is called from now on, be it another class; None where no name changes."""
+        """Old and new name of a class that is renamed, or merged into the other; None where no name changes."""
         return None
 
     @property
     def moves_labels(self) -> bool:
-        """Whether the labels it sets were there before, and are of another class now."""
+        """Whether the act only moves labels to another class, as a merge does."""
         return False
 
     def is_by_hand(self) -> bool:
-        """Whether a person said it of each item: neither the source nor answers taken in bulk."""
+        """Whether a person labelled each item: not so for labels of the source, and answers accepted in bulk."""
         return True
 
     def heard(self, labels: dict[str, str]) -> dict[str, str]:
-        """The labels that the source gives, by key, once ``labels`` were heard before this act."""
+        """The ``labels`` last read from the source, by key, updated by this act."""
         return labels
 
     def after(self, state: State, event: Event, slots_of: SlotsOf) -> tuple[State, Change]:
@@ -132,7 +132,7 @@ class Act(Saying):
 
     @property
     def payload(self) -> dict[str, Any]:
-        """What the log keeps of it."""
+        """The fields of the act, which the log keeps."""
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
 
@@ -146,19 +146,19 @@ def apply(state: State, event: Event, slots_of: SlotsOf) -> tuple[State, Change]
 
 
 def count(n_items: int) -> str:
-    """``1 item``, ``12 items``, ``5,000 items``."""
+    """A number of items in words: ``1 item``, ``12 items``, ``5,000 items``."""
     return "1 item" if n_items == 1 else f"{n_items:,} items"
 
 
 @dataclass(frozen=True)
 class Lost(Act, kind=LOST):
-    """An event that was damaged: it keeps its place, so that an undo after it takes back nothing else."""
+    """Stands for a damaged event and changes nothing; a later undo of that event then takes back nothing else."""
 
     words = "an event that was damaged"
 
     def is_by_hand(self) -> bool:
-        """Nobody knows."""
+        """False: it is not known whether a person labelled each item."""
         return False
 
     def apply(self, draft: Draft) -> None:
-        """Nothing."""
+        """Change nothing: it is not known what the damaged event did."""

@@ -16,13 +16,13 @@ from marginshot.labelling.session.state import Audit
 
 @dataclass(frozen=True)
 class Drawn(Act, kind="audit"):
-    """A sample, and the names of the classes that its items were answered."""
+    """A random sample was drawn: its items, and the class that was answered for each."""
 
     items: Keys
     answered: Sequence[str]
 
     def apply(self, draft: Draft) -> None:
-        """Keep the sample."""
+        """Add the sample to the audits of the state."""
         answered = [draft.state.class_id(name) for name in self.answered]
         slots = draft.slots(self.items)
         if len(slots) != len(answered):
@@ -31,7 +31,7 @@ class Drawn(Act, kind="audit"):
 
     @property
     def words(self) -> str:
-        """How many items."""
+        """The number of items drawn, in words."""
         return f"draw {count(len(self.items))} to check"
 
 
@@ -43,7 +43,7 @@ class DrawSample(Saying, asked="audit"):
     answers: SessionAnswers
 
     def on(self, now: Now) -> Act | None:
-        """The sample; it depends on the state alone."""
+        """The sample, drawn with the version of the state as seed; None while another waits to be checked."""
         if self.n < 1:
             raise ValueError(f"An audit needs at least one item; got {self.n}.")
         if open_audit(now.state) is not None:

@@ -28,7 +28,7 @@ class AddClasses(Act, kind="add_class", asked="add_class"):
 
     @classmethod
     def described(cls, classes: Mapping[str, str | Sequence[str]]) -> Self:
-        """Classes by name, with one description or several."""
+        """The act that creates these classes, each name with one description or several."""
         return cls([(_name(name), _phrases(description)) for name, description in classes.items()])
 
     def check(self, state: State) -> None:
@@ -39,13 +39,13 @@ class AddClasses(Act, kind="add_class", asked="add_class"):
         check_new([name for name, _ in self.classes], state)
 
     def apply(self, draft: Draft) -> None:
-        """Create them in their order."""
+        """Create the classes in the order in which they are given."""
         for name, description in self.classes:
             draft.add_class(name, description)
 
     @property
     def words(self) -> str:
-        """The first of the names."""
+        """Names of the first new classes, in words."""
         names = ", ".join(f'"{name}"' for name, _ in self.classes[:3])
         return f"add {names}{', …' if len(self.classes) > 3 else ''}"
 
@@ -74,7 +74,7 @@ class Rename(Act, kind="rename", asked="rename"):
     new: str
 
     def on(self, now: Now) -> Self:
-        """The act without spaces around the new name, checked."""
+        """The act without spaces around the new name, after `check`."""
         act = replace(self, new=_name(self.new))
         act.check(now.state)
         return act
@@ -95,24 +95,24 @@ class Rename(Act, kind="rename", asked="rename"):
 
     @property
     def words(self) -> str:
-        """Both names."""
+        """The old and the new name, in words."""
         return f'rename "{self.old}" to "{self.new}"'
 
     @property
     def new_name(self) -> tuple[str, str]:
-        """Both names."""
+        """The old and the new name of the class."""
         return self.old, self.new
 
 
 @dataclass(frozen=True)
 class SetKey(Act, kind="key", asked="key"):
-    """Give a class the key by which a page labels items with it; a class that had it gets the other's."""
+    """Give a class the key by which a page labels items with it; the class that had it gets the key of this one."""
 
     name: KnownClass
     key: str
 
     def on(self, now: Now) -> Self:
-        """The act with the key as it is kept, checked."""
+        """The act with the key in lower case, after a check that it can be one."""
         if len(self.key) != 1 or self.key.lower() not in CLASS_KEYS:
             raise ValueError(f"A class can have one of the keys {' '.join(CLASS_KEYS.upper())}; got {self.key!r}.")
         _check_there(self.name, now.state)
@@ -132,7 +132,7 @@ class SetKey(Act, kind="key", asked="key"):
 
     @property
     def words(self) -> str:
-        """The class and its key."""
+        """The class and its new key, in words."""
         return f'give "{self.name}" the key {self.key.upper()}'
 
 
@@ -144,14 +144,14 @@ class Merge(Act, kind="merge", asked="merge"):
     into: KnownClass
 
     def check(self, state: State) -> None:
-        """Raise ValueError unless both are there, and two."""
+        """Raise ValueError unless both classes exist and differ."""
         _check_there(self.old, state)
         _check_there(self.into, state)
         if self.old == self.into:
             raise ValueError(f"The class {self.old!r} cannot be merged into itself.")
 
     def apply(self, draft: Draft) -> None:
-        """Move labels, and what audits were answered."""
+        """Give labels, and the answers of drawn samples, to the other class."""
         gone, stays = draft.state.class_id(self.old), draft.state.class_id(self.into)
         _move_labels(draft, gone, stays)
         draft.audits = [
@@ -161,17 +161,17 @@ class Merge(Act, kind="merge", asked="merge"):
 
     @property
     def words(self) -> str:
-        """Both names."""
+        """The names of both classes, in words."""
         return f'merge "{self.old}" into "{self.into}"'
 
     @property
     def new_name(self) -> tuple[str, str]:
-        """Both names."""
+        """Names of the class that is merged, and of the one that it goes into."""
         return self.old, self.into
 
     @property
     def moves_labels(self) -> bool:
-        """A merge gives no labels."""
+        """True: a merge gives no new labels."""
         return True
 
 
@@ -186,12 +186,12 @@ class DeleteClass(Act, kind="delete_class", asked="delete_class"):
         _check_there(self.name, state)
 
     def apply(self, draft: Draft) -> None:
-        """Drop the class; its items have no label."""
+        """Drop the class; its items lose their labels."""
         _move_labels(draft, draft.state.class_id(self.name), UNKNOWN)
 
     @property
     def words(self) -> str:
-        """The name."""
+        """The name of the deleted class, in words."""
         return f'delete "{self.name}"'
 
 

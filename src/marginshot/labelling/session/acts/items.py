@@ -22,28 +22,28 @@ class Clear(Act, kind="clear", asked="clear"):
     phrase: ClassVar[str] = "clear {}"
 
     def check(self, state: State) -> None:
-        """Raise ValueError without items."""
+        """Raise ValueError where no items are given."""
         if not self.items:
             raise ValueError("No items were given.")
 
     def apply(self, draft: Draft) -> None:
-        """Give all items the one code."""
+        """Set the label of all items to ``code``."""
         draft.label(draft.slots(self.items), self.code, self.code != UNKNOWN)
 
     @property
     def words(self) -> str:
-        """What is said of how many items."""
+        """What is done to how many items, in words."""
         return self.phrase.format(count(len(self.items)))
 
     @property
     def keys(self) -> Sequence[str]:
-        """The items."""
+        """Keys of the items."""
         return self.items
 
 
 @dataclass(frozen=True)
 class NoneOfThese(Clear, kind="none", asked="none"):
-    """Say that items belong to none of the classes."""
+    """Label items as none of the classes."""
 
     checks = True
     code = NONE
@@ -57,35 +57,35 @@ class Replaced(Clear, kind="replaced"):
     phrase = "set the labels of {} aside, which were replaced"
 
     def is_by_hand(self) -> bool:
-        """The files say it."""
+        """False: the change was found in the files."""
         return False
 
 
 @dataclass(frozen=True)
 class Renamed(Act, kind="renamed"):
-    """Items have other keys now: what was said of them, undo and redo included, goes with them."""
+    """Items have other keys now: their labels go with them, as do undo and redo."""
 
     items: Mapping[str, str]
 
     def is_by_hand(self) -> bool:
-        """The files say it."""
+        """False: the change was found in the files."""
         return False
 
     def apply(self, draft: Draft) -> None:
-        """Nothing: see `after`."""
+        """Change nothing here: `after` moves the items."""
 
     @property
     def words(self) -> str:
-        """How many items were renamed."""
+        """The number of renamed items, in words."""
         return f"follow {count(len(self.items))} to other names"
 
     def heard(self, labels: dict[str, str]) -> dict[str, str]:
-        """The labels by their new keys."""
+        """The ``labels`` read from the source, by the new keys of the items."""
         moved = {new: labels[old] for old, new in self.items.items() if old in labels}
         return {key: name for key, name in labels.items() if key not in {*self.items, *self.items.values()}} | moved
 
     def after(self, state: State, event: Event, slots_of: SlotsOf) -> tuple[State, Change]:
-        """Every change, audit and label at the slots of the new keys."""
+        """The state with every change, audit and label moved to the slots of the new keys."""
         draft = Draft(state, slots_of)
         old, new = draft.slots(list(self.items)), draft.slots(list(self.items.values()))
         return rename_items(state, old, new, draft.change(event, self, self.words))

@@ -30,7 +30,7 @@ class Label(Act, kind="label", asked="label"):
     phrase: ClassVar[str] = "label {}"
 
     def on(self, now: Now) -> Self:
-        """The act without spaces around the names, checked."""
+        """The act without spaces around the names of classes, after `check`."""
         named: dict[str, list[str]] = {}
         for name, keys in self.labels.items():
             named.setdefault(name.strip(), []).extend(keys)
@@ -39,13 +39,13 @@ class Label(Act, kind="label", asked="label"):
         return act
 
     def check(self, state: State) -> None:
-        """Raise ValueError without items, and where a new class cannot have its name."""
+        """Raise ValueError where no items are given, and where a new class cannot have its name."""
         if not self.keys:
             raise ValueError("No items were given.")
         check_new([name for name in self.labels if state.find_class(name) is None], state)
 
     def apply(self, draft: Draft) -> None:
-        """Label the items, and create what classes are not there."""
+        """Label the items, and create the classes that do not exist yet."""
         for name, keys in self.labels.items():
             known = draft.state.find_class(name)
             code = draft.add_class(name) if known is None else known.id
@@ -53,61 +53,61 @@ class Label(Act, kind="label", asked="label"):
 
     @property
     def words(self) -> str:
-        """How many items get which labels."""
+        """The number of items and their classes, in words."""
         names = ", ".join(f'"{name}"' for name in list(self.labels)[:3])
         more = f" and {len(self.labels) - 3} more" if len(self.labels) > 3 else ""
         return f"{self.phrase.format(count(len(self.keys)))} {names}{more}"
 
     @property
     def keys(self) -> Sequence[str]:
-        """The items of all classes."""
+        """Keys of the items of all classes."""
         return list(chain.from_iterable(self.labels.values()))
 
 
 @dataclass(frozen=True)
 class Examples(Label, kind="examples"):
-    """Take the labels that the source gives."""
+    """Import labels from the source as examples."""
 
     checks = False
     phrase = "take {} of the source as examples:"
 
     def is_by_hand(self) -> bool:
-        """The source says it."""
+        """False: the labels come from the source."""
         return False
 
     def heard(self, labels: dict[str, str]) -> dict[str, str]:
-        """These labels, too."""
+        """The ``labels`` read from the source before, updated by those of this act."""
         return labels | {key: name for name, keys in self.labels.items() for key in keys}
 
 
 @dataclass(frozen=True)
 class Confirm(Label, kind="confirm"):
-    """Say that answers are right."""
+    """Confirm answers: items get the labels that they were answered."""
 
     phrase = "confirm {}"
 
 
 @dataclass(frozen=True)
 class Accept(Label, kind="accept"):
-    """Take answers without looking at each."""
+    """Accept answers in bulk, without looking at each."""
 
     checks = looked = False
     phrase = "accept {}"
 
     def is_by_hand(self) -> bool:
-        """Nobody looked at each."""
+        """False: nobody looked at each answer."""
         return False
 
 
 @dataclass(frozen=True)
 class ConfirmAnswers(Saying, asked="confirm"):
-    """Say that the ``answers`` for these rows are right, unless another process said something else meanwhile."""
+    """Confirm the ``answers`` for these rows, unless their labels or classes were changed meanwhile."""
 
     rows: Rows
     answers: SessionAnswers
 
     def on(self, now: Now) -> Act:
-        """The act for the names that the classes have now."""
+        """The act with the present names of the classes; raises ChangedMeanwhileError if a label or class differs."""
         there = {known.id for known in now.state.classes}
         for row in self.rows.tolist():
             code, given = int(self.answers.codes[row]), int(now.state.given[row])
@@ -115,27 +115,27 @@ class ConfirmAnswers(Saying, asked="confirm"):
                 raise ValueError(f"{now.items[row]!r} has no answer to confirm yet; label it instead.")
             if given not in (UNKNOWN, code) or code not in there:
                 raise ChangedMeanwhileError(
-                    f"Something else was said of {now.items[row]!r}, or of its class, in the meantime. Look again."
+                    f"{now.items[row]!r} has another label now, or its class is gone. Look again, then repeat it."
                 )
         return Confirm(_by_class(self.answers, self.rows, now)).on(now)
 
 
 @dataclass(frozen=True)
 class AcceptAnswers(Saying, asked="accept"):
-    """Take the ``answers`` of all unlabelled items of at least this probability."""
+    """Accept the ``answers`` of all unlabelled items of at least this probability."""
 
     at_least: float
     answers: SessionAnswers
 
     def on(self, now: Now) -> Act:
-        """The act for the items that are `acceptable` now."""
+        """The act that labels the items that are `acceptable` in the newest state."""
         rows = self.acceptable(now.state)
         if not len(rows):
             raise ValueError(f"No unlabelled item has an answer of probability {self.at_least:g} or more.")
         return Accept(_by_class(self.answers, rows, now)).on(now)
 
     def acceptable(self, state: State) -> Rows:
-        """Rows without a label whose answer, a class that there is, has at least this probability."""
+        """Unlabelled rows that do not look foreign, answered with an existing class of at least this probability."""
         if not 0 < self.at_least <= 1:
             raise ValueError(f"The least probability to accept lies between 0 and 1; got {self.at_least}.")
         there = np.isin(self.answers.codes, [known.id for known in state.classes])
@@ -144,7 +144,7 @@ class AcceptAnswers(Saying, asked="accept"):
 
 
 def _by_class(answers: SessionAnswers, rows: Rows, now: Now) -> dict[str, list[str]]:
-    """Keys of the rows by the name that the class answered has now."""
+    """Keys of the rows by the present name of the class that was answered."""
     names = {known.id: known.name for known in now.state.classes}
     found: dict[str, list[str]] = {}
     for row in rows.tolist():

@@ -12,23 +12,23 @@ from marginshot.labelling.session.state import Change, Event, State
 
 @dataclass(frozen=True)
 class _Return(Act):
-    """What undo and redo share."""
+    """Common parts of undo and redo."""
 
     returns = True
     back: ClassVar[bool]
     done: ClassVar[str]
 
     def told(self, before: State, after: State) -> str | None:
-        """What was taken back, or brought back."""
+        """Message for the user: what was taken back, or brought back."""
         return f"{self.done}: {before.can_undo if self.back else before.can_redo}"
 
     def check(self, state: State) -> None:
-        """Raise ValueError where the pile is empty."""
+        """Raise ValueError where there is nothing to take back, or to bring back."""
         if not (state.done if self.back else state.undone):
             raise ValueError(f"There is nothing to {self.kind}.")
 
     def apply(self, draft: Draft) -> None:
-        """Nothing: see `after`."""
+        """Change nothing here: `after` swaps the two sides of a change."""
 
     @property
     def words(self) -> str:
@@ -36,7 +36,7 @@ class _Return(Act):
         return self.kind
 
     def after(self, state: State, event: Event, slots_of: SlotsOf) -> tuple[State, Change]:
-        """The other side of the last change in the state."""
+        """The state on the other side of its last change, and that change as one of this act."""
         self.check(state)
         change = (state.done if self.back else state.undone)[-1]
         if self.back:
