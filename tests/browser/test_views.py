@@ -1,5 +1,6 @@
 """Every view from every state of a session, one after the other: nothing breaks, and nothing reports a problem."""
 
+import numpy as np
 from browsing import DESK, embeddings, expect
 
 VIEWS = ("By class", "By doubt", "None of these", "Map", "Changed", "Label next", "Check list", "Random check")
@@ -133,3 +134,22 @@ def test_a_filter_narrows_ways_to_look_but_not_the_steps(studio, page, own_digit
         expect(tab.locator("#controls")).to_contain_text("0 of 12 done")
         expect(tab.locator("#controls")).to_contain_text("The filter does not apply here")
         expect(tab.locator("#grid .cell:not([hidden])")).to_have_count(12)
+
+
+def test_labels_that_look_wrong_are_looked_at_and_mended(studio, page, tmp_path):
+    with np.load(embeddings(tmp_path / "points.npz", 300)) as stored:
+        X = stored["X"]
+    names = np.array([f"kind {'abcde'[row % 5]}" if row < 30 else "" for row in range(300)])
+    names[[0, 6]] = "kind c", "kind a"
+    np.savez(tmp_path / "points.npz", X=X, label=names)
+    with studio(tmp_path / "points.npz", "--label", "label") as running:
+        tab = page(running.address)
+        expect(tab.locator("#advice-words")).to_contain_text("2 labels look wrong")
+        tab.get_by_role("button", name="Look at them").click()
+        expect(tab.locator("#grid .cell:not([hidden])")).to_have_count(2)
+        expect(tab.locator("#grid")).to_contain_text("By the other labels: kind a")
+        tab.item_called("row 1").click()
+        tab.label_as("kind a")
+        expect(tab.locator("#advice-words")).to_contain_text("1 label looks wrong")
+        tab.get_by_role("button", name="Done").click()
+        expect(tab.locator("#advice-words")).not_to_contain_text("wrong")

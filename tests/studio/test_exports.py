@@ -1,13 +1,18 @@
 """The result leaves as `marginshot label` would write it: checked first, nothing replaced that is not ours."""
 
 import csv
+import json
+import re
 import shlex
+import zipfile
+from importlib.resources import files
 
 import pytest
 from serving import running
 
 from marginshot.cli.app import main
 from marginshot.labelling import Session, load_model
+from marginshot.labelling.outputs.formats import SessionExport
 
 
 @pytest.fixture
@@ -54,6 +59,27 @@ def test_a_model_is_one_file(client, tmp_path):
 def test_other_tools_are_written_for(client, tmp_path, tool):
     assert export(client, tool, "out").status == 200
     assert len(list((tmp_path / "out").rglob("*.*"))) >= 2
+
+
+def test_the_dialog_offers_every_form():
+    page = files("marginshot.studio").joinpath("static", "export.js").read_text(encoding="utf-8")
+    assert sorted(re.findall(r'\{ id: "([^"]+)", words: ', page)) == sorted(SessionExport)
+
+
+def test_data_sets_are_written_and_downloaded(client, tmp_path):
+    assert export(client, "huggingface", "out").status == 200
+    rows = [json.loads(line) for line in (tmp_path / "out" / "metadata.jsonl").read_text().splitlines()]
+    assert [row["label"] for row in rows] == ["red", "blue"] * 12
+    assert export(client, "yolo-cls", "out").status == 200
+    with zipfile.ZipFile(tmp_path / "out" / "yolo-cls.zip") as archive:
+        assert {name.split("/")[1] for name in archive.namelist()} == {"red", "blue"}
+        assert len(archive.namelist()) == 24
+    for what, file in (("huggingface", "metadata.jsonl"), ("yolo-cls", "yolo-cls.zip")):
+        told = client.post("/api/download", {"what": what}).json
+        fetched = tmp_path / "fetched.zip"
+        fetched.write_bytes(client.get(f"/{told['address']}").content)
+        with zipfile.ZipFile(fetched) as archive:
+            assert sorted(archive.namelist()) == sorted(["labels.csv", file])
 
 
 def test_what_is_not_ours_is_not_replaced(client, tmp_path):

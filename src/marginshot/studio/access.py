@@ -199,7 +199,7 @@ def _refused(reason: str) -> Response:
 
 
 def _forbid(message: MutableMapping[str, Any]) -> None:
-    """Add the security headers; responses that do not say how they may be cached must not be."""
+    """Add the security headers; a response without caching rules must not be cached."""
     given = {name.lower() for name, _ in message["headers"]}
     extra = _HEADERS if b"cache-control" in given else {**_HEADERS, b"cache-control": b"no-store"}
     message["headers"] = [*message["headers"], *extra.items()]

@@ -39,7 +39,7 @@ def act(session: Session, body: Body, answers_number: int | None) -> dict[str, A
         except ChangedMeanwhileError as error:
             if "version" in body or session.refresh().version == before.version:
                 raise Conflict(str(error)) from error
-            continue  # the user saw nothing of it either way: classes are looked up again
+            continue  # the page sent no version: the act is read again for the newest state
         return {"version": version, "words": saying.told(before, session.state)}
 
 

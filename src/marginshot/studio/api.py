@@ -28,7 +28,16 @@ from marginshot.studio.acts import act
 from marginshot.studio.downloads import Download, Downloads, name_of
 from marginshot.studio.exports import Wish, export, read_what
 from marginshot.studio.fields import fields
-from marginshot.studio.inputs import Body, Conflict, path_row, query_integer, query_rows, query_share, query_text, read_body
+from marginshot.studio.inputs import (
+    Body,
+    Conflict,
+    path_row,
+    query_integer,
+    query_rows,
+    query_share,
+    query_text,
+    read_body,
+)
 from marginshot.studio.responses import ASK_AGAIN, FOR_A_DAY, Json, in_part, kept, unless_known
 from marginshot.studio.thumbnails import Thumbnails
 from marginshot.studio.worker import Worker
@@ -118,6 +127,8 @@ class Studio:
             "/api/meaning": self.meaning,
             "/api/like": self.like,
             "/api/new": self.new,
+            "/api/doubts": self.doubts,
+            "/api/unlike": self.unlike,
             "/api/fields": self.fields,
             "/api/together": self.together,
             "/api/download/{token}": self.download,
@@ -254,6 +265,15 @@ class Studio:
     def new(self, _: Request) -> Response:
         """Rows that were not in the source when it was last opened."""
         return Json(self.new_rows)
+
+    def doubts(self, _: Request) -> Response:
+        """Labels that look wrong."""
+        return Json(views.doubts(self.worker.answered))
+
+    def unlike(self, _: Request) -> Response:
+        """Rows that look unlike all examples."""
+        answered = self.worker.answered
+        return Json([] if answered is None else answered.answers.unlike.tolist())
 
     def fields(self, _: Request) -> Response:
         """What items can be filtered by."""

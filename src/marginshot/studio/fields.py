@@ -49,9 +49,7 @@ def _of_pictures(session: Session) -> list[dict[str, Any]]:
         found.insert(0, _field("Recording", [file.name for file in files]))
     if any(shot.serial for shot in shots.values()):
         found.append(_field("Camera", [shots[file].serial for file in files]))
-    if (
-        session.item_events is not None and not session.kind.has_sound
-    ):  # of camera traps; to look at every picture takes a while
+    if session.item_events is not None:  # of camera traps; to look at every picture takes a while
         lights = {file: _light(file) for file in shots}
         found.append(_field("Light", [lights[file] for file in files]))
     return found

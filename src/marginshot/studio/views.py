@@ -62,6 +62,8 @@ def project(session: Session, answered: Answered | None, run: str) -> dict[str, 
         "missing": session.missing[:_MOST_TOLD],
         "expected": None if answered is None else answered.expected,
         "open": _open(session, answered),
+        "n_doubts": 0 if answered is None else len(answered.answers.doubts),
+        "n_unlike": 0 if answered is None else len(answered.answers.unlike),
         "audit": _audit(session),
         "curve": session.curve,
     }
@@ -178,6 +180,12 @@ def answers(session: Session, answered: Answered | None) -> bytes:
     header = struct.pack("<III", version, number, session.n_items)
     shown = np.where(codes == UNKNOWN, UNANSWERED, codes).astype("<u2").tobytes()
     return header + shown + np.round(confidence * 255).astype("u1").tobytes() + flags.astype("u1").tobytes()
+
+
+def doubts(answered: Answered | None) -> list[dict[str, Any]]:
+    """Labels that look wrong, the most doubtful first: the row, and the id of the class by the other labels."""
+    found = () if answered is None else answered.answers.doubts
+    return [{"row": doubt.row, "other": doubt.other} for doubt in found]
 
 
 def items(session: Session, rows: Iterable[int]) -> list[dict[str, Any]]:

@@ -62,7 +62,7 @@ class Worker:
         self.newsroom = Newsroom(self._greeting)
         self.answered: Answered | None = None
         self._problem: str | None = None
-        self._faults: set[str] = set()  # told since the last answers
+        self._faults: set[str] = set()  # reported since the last answers
         self._error = ""
         self._telling = threading.Lock()
         self._told: dict[str, dict[str, Any]] = {}
@@ -116,7 +116,7 @@ class Worker:
                 self.wake()
 
     def _say_error(self, error: str) -> None:
-        """Say in the terminal, once, why items have no embeddings; pages show it by themselves."""
+        """Log, once, why items have no embeddings; pages show it by themselves."""
         if error != self._error:
             self._error = error
             if error:

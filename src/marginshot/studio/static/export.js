@@ -13,6 +13,8 @@ const WHAT = [
   { id: "label-studio", words: "Label Studio" },
   { id: "fiftyone", words: "FiftyOne", onlyPictures: true },
   { id: "xmp", words: "XMP sidecars: labels as keywords, for photo managers", onlyPictures: true },
+  { id: "huggingface", words: "Hugging Face: metadata.jsonl for the folder of the files", onlyPictures: true },
+  { id: "yolo-cls", words: "YOLO: an archive with the pictures, for training a classifier", onlyPictures: true },
   { id: "bulk", words: "bulk: labels and map as a table" },
   { id: "boxes", words: "The detector's file with the classes of its boxes", onlyBoxes: true },
   { id: "camtrap-dp", words: "Camtrap DP: deployments, media, observations", inFolder: true },

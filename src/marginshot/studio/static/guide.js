@@ -4,7 +4,7 @@ import { drawAudit } from "./actions.js";
 import { get } from "./api.js";
 import { button } from "./dialog.js";
 import { nameClasses } from "./dialogs.js";
-import { $, count, el, items, percent, refill, settled, share } from "./dom.js";
+import { $, count, el, items, labels, percent, refill, settled, share } from "./dom.js";
 import { exportAll } from "./export.js";
 import { recall, remember } from "./memory.js";
 import { FOREIGN, GIVEN, on, state } from "./store.js";
@@ -69,6 +69,27 @@ function missing() {
   return { step: "classes", words, buttons: [...looking("none", "Look at them"), button("Yes, these are all", all)] };
 }
 
+/** Another camera or light of which there is no example: nothing tells how many of its labels are right. */
+function unseen() {
+  const n = state.project.n_unlike;
+  if (!n || state.view.id === "unlike") return null;
+  const words = `${items(n)} ${n === 1 ? "looks" : "look"} unlike all your examples, as by another camera or light. Give some examples of them.`;
+  return { step: "next", words, buttons: looking("unlike", "Look at them") };
+}
+
+/** Labels that look wrong are asked about once, until there are more. */
+function doubts() {
+  const n = state.project.n_doubts;
+  if (n < (recall().doubts ?? 0)) remember({ doubts: n });
+  if (n === (recall().doubts ?? 0)) return null;
+  const later = () => {
+    remember({ doubts: n });
+    draw();
+  };
+  const words = `${labels(n)} ${n === 1 ? "looks" : "look"} wrong by all the others.`;
+  return { step: "worklist", words, buttons: [...looking("doubted", "Look at them"), button(state.view.id === "doubted" ? "Done" : "Not now", later)] };
+}
+
 /** While a list is being worked on, nothing else is recommended. */
 function working(id, title) {
   const { order } = state.view;
@@ -124,7 +145,7 @@ function advice() {
   const first = beginning();
   if (first) return first;
   if (!expected) return { step: "next", words: encoding.phase ? "Items are being read; answers follow." : "Answers follow …", buttons: [] };
-  return missing() ?? teaching(expected[0]) ?? checking(expected[0]) ?? finished(expected[0]);
+  return missing() ?? unseen() ?? working("next", NEXT) ?? doubts() ?? teaching(expected[0]) ?? checking(expected[0]) ?? finished(expected[0]);
 }
 
 function stepItem({ id, title, go }, i, step) {

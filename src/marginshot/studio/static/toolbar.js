@@ -20,6 +20,8 @@ const EMPTY = {
   class: "No item has this label.",
   search: "Nothing found.",
   selected: "Nothing is selected.",
+  doubted: "No label looks wrong.",
+  unlike: "Nothing looks unlike your examples.",
   new: "Nothing is new. “Look for new items” reads the folder or the table again.",
 };
 
@@ -87,6 +89,8 @@ const CONTROLS = {
   audit: auditControls,
   class: classControls,
   none: () => [note("Groups that may be new classes come first."), button("Look again", resort)],
+  doubted: () => [...back(), note("Press the key of the right class, or Enter where the label is right.")],
+  unlike: back,
   search: back,
   selected: back,
   like: back,

@@ -32,6 +32,13 @@ async function none() {
   return { ...noneOfThese(groups), groups };
 }
 
+/** Labels that look wrong, by the class that the other labels make of the item. */
+async function doubted() {
+  const rows = new Map();
+  for (const { row, other } of await get("api/doubts")) rows.set(other, [...(rows.get(other) ?? []), row]);
+  return joined([...rows].map(([id, found]) => ({ title: `By the other labels: ${state.classes.get(id)?.name ?? ""}`, rows: Int32Array.from(found) })));
+}
+
 /** Items that hold the words of a query, then those that are like it in meaning where the encoder reads words. */
 async function search(query) {
   const q = encodeURIComponent(query);
@@ -58,6 +65,8 @@ const VIEWS = {
   search: { title: "Search", build: search },
   like: { title: "Like this one", build: async (row) => list("Most alike first", await get(`api/like?rows=${row}`)) },
   new: { title: "New", build: async () => list("New since last time", await get("api/new")) },
+  doubted: { title: "Labels that look wrong", step: true, build: doubted },
+  unlike: { title: "Unlike the examples", step: true, build: async () => list("Unlike all your examples", await get("api/unlike")) },
   selected: { title: "Selected", build: (rows) => grouped(rows) },
 };
 
