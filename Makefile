@@ -10,7 +10,7 @@ comma := ,
 
 .PHONY: axe demo test lint docs coverage lowest bench results crash fuzz lock audit clean
 
-# Five methods on the same 10,000 tasks, then a thousand pictures labelled from five examples a class.
+# Five methods on the same tasks, 5,000 a number of shots, then a thousand pictures labelled from five examples a class.
 demo: $(VENV)/.demo
 	$(BIN)/python examples/digits_folder.py demo
 	$(BIN)/marginshot evaluate digits --shot 1 --shot 5 --tasks 5000 \

@@ -128,7 +128,7 @@ RESULTS = (
         "folders",
         "folders.md",
         5,
-        benchmark("folders", "--data", "{data}"),
+        benchmark("folders", "--data", "{data}", "--before", "benchmarks/folders-before.json"),
         features(
             *("efficientnet_lite0-val", "small_resnet-val", "cub_lite0-val", "clinc_minilm-val", "trash_lite0-val"),
             *("esc50_yamnet-val", "trec_minilm-val", "birds_night-val", "birds_burst-val"),

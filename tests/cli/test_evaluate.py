@@ -462,12 +462,17 @@ def test_a_config_table_of_a_misspelt_method(fails):
 
 
 @pytest.mark.parametrize(
-    "table", ["[methods.x]\nmethod = 1", "[methods.y]\nmethod = {a = 1}", "[methods.simpleshot]\ncentre = {a = 1}"]
+    ("table", "words"),
+    [
+        ("[methods.x]\nmethod = 1", "Unknown method 1. Known: "),
+        ("[methods.y]\nmethod = {a = 1}", "Unknown method {'a': 1}. Known: "),
+        ("[methods.simpleshot]\ncentre = {a = 1}", "centre must be 'task', 'support', 'none' or a vector"),
+    ],
 )
-def test_settings_of_a_wrong_kind(fails, table):
+def test_settings_of_a_wrong_kind(fails, table, words):
     Path("c.toml").write_text(table)
     name = table.partition("]")[0].removeprefix("[methods.")
-    fails("evaluate", "digits", "--tasks", 10, "--methods", name, "--config", "c.toml")
+    assert words in fails("evaluate", "digits", "--tasks", 10, "--methods", name, "--config", "c.toml")
 
 
 def test_a_whole_number_as_tolerance(cli):

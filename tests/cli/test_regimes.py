@@ -188,6 +188,7 @@ def test_a_new_method_joins_the_cells_asked_for_on_the_same_tasks(cli, fails, fe
     assert without_times(after)[::2] == without_times(before)[::2], "cells of two ways are as they were"
 
 
+@pytest.mark.skipif(os.name == "nt", reason="signals of Unix")
 def test_killed_and_resumed(cli, features, tmp_path):
     """No time to say goodbye: what was written before the kill is whole and is used."""
     arguments = ["regimes", features, *METHODS, "--interval", "2", "--query", "5"]
@@ -224,6 +225,7 @@ class Marker(SimpleShot):
 """
 
 
+@pytest.mark.skipif(os.name == "nt", reason="signals of Unix")
 def test_ctrl_c_inside_a_cell(features, tmp_path):
     (tmp_path / "marker.py").write_text(MARKER)
     arguments = ["regimes", features, "--interval", "0.01", "--max-tasks", "1000000", "--query", "5"]

@@ -111,8 +111,8 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         with ``n_neighbors``, as in the preset. None leaves the rows as they are; a scikit-learn transformer is cloned
         and fitted on all rows, without labels.
     tol : float, default=3e-4
-        The last stage ends when the norm of the gradient in function space, sqrt(gᵀKg), is at most this; the first,
-        convex one is solved three times as tightly, those between, which only lead on, ten times as loosely.
+        The last stage ends when the norm of the gradient in function space, sqrt(gᵀKg), is at most this; those before
+        it, which only lead on, when it is at most 30 times as large.
     max_iter : int, default=500
         Iterations of one stage of one class; reaching it raises a ConvergenceWarning.
     solver : {"auto", "dual", "primal"}, default="auto"

@@ -11,9 +11,8 @@ answer:
 
 `solve` states the sequence of steps here as everywhere; `WarmTask` does them. Answers move away from those of a
 complete fit as labels come: after 11 labels, one by one, beside one each of 77 classes (CLINC150, 13,000 rows) 99.5 %
-of the rows have the label of a complete fit, and 99.6 % after 20 beside three each. Complete fits of the same rows in
-another order agree on 96 %, because the mixture is fitted to a sample. `Refitter.drift` says how much has changed since
-the last complete fit.
+of the rows have the label of a complete fit, and 99.6 % after 20 beside three each. `Refitter.drift` says how much has
+changed since the last complete fit.
 """
 
 from __future__ import annotations
