@@ -14,7 +14,6 @@ from marginshot.labelling.answers.names import phrasings_of
 from marginshot.labelling.items.collection import NONE, UNKNOWN
 from marginshot.labelling.items.embed import printable
 from marginshot.labelling.items.kind import Kind
-from marginshot.labelling.items.kinds import BOX
 from marginshot.labelling.items.tables import as_text
 from marginshot.labelling.session.state import CLASS_KEYS
 from marginshot.studio.worker import Answered, encoding_of
@@ -44,7 +43,7 @@ def project(session: Session, answered: Answered | None, run: str) -> dict[str, 
         "plays": session.kind.has_sound,
         "kind": session.kind.name,
         "in_files": session.kind.in_files,
-        "in_boxes": session.kind is BOX,
+        "in_boxes": session.kind.in_boxes,
         "run": run,
         "n_items": session.n_items,
         "version": state.version,

@@ -234,6 +234,14 @@ def test_parts_of_recordings_do_not_go_into_class_folders(folders):
     assert (folders / "out" / "tone" / "tone-0.wav").is_file()
 
 
+@pytest.mark.parametrize("tool", ["camtrap-dp", "boxes"])
+def test_exports_of_pictures_are_refused_before_the_work(folders, tool):
+    words = ["label", str(folders / "sounds"), "--examples", str(folders / "examples"), "--out", str(folders / "out")]
+    done = CliRunner().invoke(app, [*words, "--export", tool, "--cache", str(folders / "cache")])
+    assert isinstance(done.exception, RefusedError)
+    assert not (folders / "out").exists()
+
+
 def test_a_session_keeps_what_was_said_of_a_clip_whose_recording_is_renamed(folders):
     where = {"folder": folders / "sessions", "cache": folders / "cache"}
     item = "field/long.flac 0:05-0:10"

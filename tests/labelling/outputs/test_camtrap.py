@@ -193,12 +193,29 @@ def test_a_person_in_the_box_of_an_animal_is_an_observation_of_its_own(season, r
         ("deploymentID,latitude\ncreek,north\n", "latitude is a number of degrees"),
         ("deploymentID,latitude\ncreek,nan\n", "latitude is a number of degrees"),
         ("deploymentID,latitude\ncreek,1\ncreek,2\n", "empty or there twice"),
+        ("deploymentID,deploymentStart\ncreek,01.05.2026 08:00\n", "deploymentStart is a time with its offset"),
+        ("deploymentID,deploymentStart\ncreek,2026-05-01T08:00:00\n", "deploymentStart is a time with its offset"),
+        ("deploymentID,deploymentEnd\ncreek,2026-13-01T08:00:00Z\n", "deploymentEnd is a time with its offset"),
     ],
 )
 def test_a_table_of_deployments_is_checked_before_the_work(season, run, content, why):
     Path("survey/deployments.csv").write_text(content)
     words = ["label", "season", "--boxes", "md.json", "--examples", "examples.csv", "--out", "out"]
     code, _, err = run(*words, "--export", "camtrap-dp", "--deployments", "survey/deployments.csv")
+    assert code == 2
+    assert why in " ".join(err.split())
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--export", "boxes"], "label with --boxes"),
+        (["--export", "camtrap-dp", "--move"], "names cameras by the folders of pictures"),
+    ],
+)
+def test_exports_without_a_place_are_refused_before_the_work(season, run, options, why):
+    code, _, err = run("label", "season", "--examples", "examples.csv", "--encoder", "pixels", "--out", "out", *options)
     assert code == 2
     assert why in " ".join(err.split())
     assert not Path("out").exists()

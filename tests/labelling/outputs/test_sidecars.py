@@ -43,6 +43,26 @@ def test_sidecars_hold_the_label_and_what_was_there(workplace):
     assert Path("photos", first).with_suffix(".xmp").read_bytes() == SIDECAR
 
 
+def test_what_sidecars_hold_is_kept_where_pictures_are_moved(workplace):
+    result = label_images("photos", "examples")
+    first = result.columns()["item"][0]
+    Path("photos", f"{first}.xmp").write_bytes(SIDECAR)
+    result.write("labelled", exports=["xmp"], transfer="move")
+    with zipfile.ZipFile("labelled/xmp-sidecars.zip") as archive:
+        kept = archive.read(f"{result.labels[0]}/{first}.xmp")
+    assert read_keywords(kept, Path("x")) == ("harbour", result.labels[0])
+
+
+def test_pictures_of_one_name_share_a_sidecar(workplace):
+    first = Path("photos/red-2.png")
+    Image.open(first).save(first.with_suffix(".bmp"))
+    first.with_suffix(".xmp").write_bytes(SIDECAR)
+    label_images("photos", "examples").write("labelled", exports=["xmp"])
+    with zipfile.ZipFile("labelled/xmp-sidecars.zip") as archive:
+        assert archive.namelist().count("red-2.xmp") == 1
+        assert read_keywords(archive.read("red-2.xmp"), Path("x")) == ("harbour", "red")
+
+
 def test_keywords_inside_a_picture_are_read(tmp_path):
     Image.new("RGB", (8, 8)).save(tmp_path / "a.jpg", xmp=SIDECAR)
     assert keywords_of(tmp_path / "a.jpg") == ("harbour",)

@@ -68,6 +68,7 @@ class DetectedBox(Kind):
     in_folder = True
     has_image = True
     are_pictures = True
+    in_boxes = True
     tag = "Image"
 
     @property

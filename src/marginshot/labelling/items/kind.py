@@ -34,6 +34,8 @@ class Kind(ABC):
         Whether `image` shows an item, whether it has words that `text` gives, and whether `sound` plays it.
     are_pictures : bool
         Whether its files are pictures, which other tools show as such.
+    in_boxes : bool
+        Whether an item is what a detector found in a picture.
     tag : str
         Its tag in a configuration of Label Studio.
     """
@@ -45,6 +47,7 @@ class Kind(ABC):
     has_text: ClassVar[bool] = False
     has_sound: ClassVar[bool] = False
     are_pictures: ClassVar[bool] = False
+    in_boxes: ClassVar[bool] = False
     tag: ClassVar[str] = "Text"
 
     def __str__(self) -> str:

@@ -44,8 +44,10 @@ class Export:
         Raises RefusedError where a class cannot have its name there.
     only : str, default=""
         What it is of, where rows of a table have no place in it.
-    holds_files : bool, default=False
-        Whether it holds the files themselves, so that they are needed where they are before a move.
+    reads_files : bool, default=False
+        Whether it holds the files themselves or what stands beside them, as they are before a move.
+    in_place : str, default=""
+        Why files have to stay where they are, if they have to.
     """
 
     files: tuple[str, ...]
@@ -54,7 +56,8 @@ class Export:
     check: Callable[[Collection], None] = _allow
     check_classes: Callable[[Iterable[str]], None] = _allow
     only: str = ""
-    holds_files: bool = False
+    reads_files: bool = False
+    in_place: str = ""
 
 
 def export_paths(tool: Tool, out: Path, prefix: str = "") -> list[Path]:
@@ -67,6 +70,13 @@ def check_table_exports(tools: Iterable[Tool]) -> None:
     for tool in tools:
         if EXPORTS[tool].only:
             raise RefusedError(f"{EXPORTS[tool].only}; choose label-studio or bulk.", at_fault=Option.EXPORTS)
+
+
+def check_moved_exports(tools: Iterable[Tool]) -> None:
+    """Raise RefusedError where one of the ``tools`` needs files where they are before a move."""
+    for tool in tools:
+        if EXPORTS[tool].in_place:
+            raise RefusedError(f"{EXPORTS[tool].in_place}; copy or link them instead.", at_fault=Option.MOVE)
 
 
 def check_exports(collection: Collection, tools: Iterable[Tool]) -> None:
@@ -82,9 +92,9 @@ def check_exported_classes(classes: Iterable[str], tools: Iterable[Tool]) -> Non
         EXPORTS[tool].check_classes(names)
 
 
-def holds_files(tool: Tool) -> bool:
-    """Whether an export holds the files themselves: before a move they are elsewhere than after it."""
-    return EXPORTS[tool].holds_files
+def reads_files(tool: Tool) -> bool:
+    """Whether an export reads the files themselves: before a move they are elsewhere than after it."""
+    return EXPORTS[tool].reads_files
 
 
 def write_export(labelling: Result, tool: Tool, paths: list[Path]) -> None:
@@ -107,6 +117,20 @@ def _check_fiftyone(collection: Collection) -> None:
 def _check_sidecars(collection: Collection) -> None:
     if not (collection.kind.are_pictures and collection.kind.in_files):
         raise RefusedError(f"sidecars are of pictures, and these are {collection.kind}s.", at_fault=Option.EXPORTS)
+
+
+def _check_boxes(collection: Collection) -> None:
+    if not collection.kind.in_boxes:
+        raise RefusedError(
+            "a detector's file is made from one; leave out {tool}, or label with {boxes}.",
+            tool=Tool.BOXES.value,
+            boxes=Option.BOXES,
+        )
+
+
+def _check_camtrap(collection: Collection) -> None:
+    if not collection.kind.are_pictures:
+        raise RefusedError(f"Camtrap DP holds pictures, and these are {collection.kind}s.", at_fault=Option.EXPORTS)
 
 
 def _check_label_studio(collection: Collection) -> None:
@@ -164,8 +188,6 @@ def _write_label_studio(labelling: Result, paths: list[Path]) -> None:
 
 def _write_fiftyone(labelling: Result, paths: list[Path]) -> None:
     """A FiftyOneImageClassificationDataset: a manifest instead of copies of the pictures, and the labels."""
-    if not labelling.collection.kind.are_pictures:
-        raise ValueError("FiftyOne holds pictures; export texts and embeddings to label-studio or bulk.")
     rows = labelling.rows.tolist()
     # FiftyOne takes the keys for paths without their suffix, which need not be unique; numbers are.
     keys = {row: f"{place:06d}" for place, row in enumerate(rows)}
@@ -235,6 +257,7 @@ EXPORTS: dict[Tool, Export] = {
         opened=lambda first, _: f"unzip -n {first} -d FOLDER-OF-THE-PICTURES",
         check=_check_sidecars,
         only="sidecars are of pictures",
+        reads_files=True,
     ),
     Tool.HUGGING_FACE: Export(
         files=("metadata.jsonl",),
@@ -250,7 +273,7 @@ EXPORTS: dict[Tool, Export] = {
         check=datasets.check_pictures,
         check_classes=datasets.check_folders_of_classes,
         only="YOLO's folders hold pictures",
-        holds_files=True,
+        reads_files=True,
     ),
     Tool.BOXES: Export(
         files=("detections.json",),
@@ -258,6 +281,7 @@ EXPORTS: dict[Tool, Export] = {
         opened=lambda first, _: (
             f"{first}, with the folder of pictures, in Timelapse, AddaxAI or whatever reads the detector's files"
         ),
+        check=_check_boxes,
         only="a detector's file is of pictures",
     ),
     Tool.CAMTRAP: Export(
@@ -266,6 +290,8 @@ EXPORTS: dict[Tool, Export] = {
         opened=lambda first, _: (
             f"frictionless validate {first}; what is not known is listed in {first.with_name('unknown.txt')}"
         ),
+        check=_check_camtrap,
         only="Camtrap DP holds pictures of a folder",
+        in_place="Camtrap DP names cameras by the folders of pictures, which moved ones leave",
     ),
 }

@@ -25,9 +25,10 @@ from marginshot.labelling.outputs.earlier import load_earlier
 from marginshot.labelling.outputs.exports import (
     check_exported_classes,
     check_exports,
+    check_moved_exports,
     check_table_exports,
     export_paths,
-    holds_files,
+    reads_files,
     write_export,
 )
 from marginshot.labelling.outputs.formats import Tool
@@ -138,6 +139,8 @@ class Outputs:
             )
         if not self.pictures:
             check_table_exports(map(Tool, self.exports))
+        if self.transfer == "move":
+            check_moved_exports(map(Tool, self.exports))
 
     @property
     def folder(self) -> Path:
@@ -274,6 +277,8 @@ class Outputs:
         self.folder.mkdir(parents=True, exist_ok=True)
         before = labelling
         labelling = moved(labelling, self.plan(labelling), self.path) if self.transfer == "move" else labelling
+        there = replace(labelling.collection, contents=before.collection.contents)  # not moved yet
+        readable = replace(labelling, collection=there)
         if self.labels:
             self._write_labels(labelling, before, store)
         if self.suggestions:
@@ -282,7 +287,7 @@ class Outputs:
         for tool in map(Tool, self.exports):
             with ExitStack() as stack:
                 paths = export_paths(tool, self.folder, self.prefix)
-                held = before if holds_files(tool) else labelling
+                held = readable if reads_files(tool) else labelling
                 write_export(held, tool, [stack.enter_context(_owned(store, path)) for path in paths])
         if self.model is not None:
             with _owned(store, self.model, private=True) as model:  # it holds the embeddings of all items
@@ -290,8 +295,7 @@ class Outputs:
         if self.gallery:
             on_progress("writing the gallery", 0, 0)
             with _owned(store, self.beside("gallery.html")) as page:
-                there = replace(labelling.collection, contents=before.collection.contents)  # not moved yet
-                write_gallery(replace(labelling, collection=there), page)
+                write_gallery(readable, page)
 
     def _write_labels(self, labelling: Result, before: Result, store: Store | None) -> None:
         """Write the table and its record; ``before`` has the paths of today.

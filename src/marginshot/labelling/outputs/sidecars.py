@@ -20,6 +20,7 @@ _FIRST_DAY = (1980, 1, 1, 0, 0, 0)  # so that equal labels make equal archives
 def write_sidecars(labelling: Result, path: Path) -> None:
     """Write a sidecar for every labelled picture; those there are with XML that cannot be used are left out."""
     problems = []
+    shared: dict[str, bytes] = {}  # sidecars of several pictures of one name
     with atomic_path(path) as temporary, ZipFile(temporary, "w", ZIP_DEFLATED) as archive:
         for row in labelling.rows.tolist():
             label, picture = labelling.labels[row], Path(labelling.collection.contents[row])
@@ -27,12 +28,18 @@ def write_sidecars(labelling: Result, path: Path) -> None:
                 continue
             old = find_sidecar(picture)
             beside = f"{picture.name}.xmp" if old is None else old.name
-            name = Path(labelling.collection.items[row]).with_name(beside)
+            name = Path(labelling.collection.items[row]).with_name(beside).as_posix()
             try:
-                made = with_keyword(None if old is None else old.read_bytes(), label, old or picture)
+                held = shared.get(name) or (None if old is None else old.read_bytes())
+                made = with_keyword(held, label, old or picture)
             except ValueError as error:
                 problems.append(str(error))
+                continue
+            if old is None:
+                archive.writestr(ZipInfo(name, _FIRST_DAY), made, ZIP_DEFLATED)
             else:
-                archive.writestr(ZipInfo(name.as_posix(), _FIRST_DAY), made, ZIP_DEFLATED)
+                shared[name] = made
+        for name, made in shared.items():
+            archive.writestr(ZipInfo(name, _FIRST_DAY), made, ZIP_DEFLATED)
     if problems:
         warn_user(f"{len(problems):,} sidecars are not in the archive. {problems[0]}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ DEPLOYMENT_COLUMNS = (
 )  # fmt: skip
 
 _ZONE = re.compile(r"(Z|[+-]\d\d:?\d\d)$")
+_TIMES = ("deploymentStart", "deploymentEnd")
 _BOUNDS = {"latitude": 90.0, "longitude": 180.0}
 
 
@@ -76,6 +78,7 @@ def read_survey(path: Path | None) -> Survey:
                 at_fault=Option.DEPLOYMENTS,
             )
         _check_place(row, path, number)
+        _check_times(row, path, number)
         deployments[row["deploymentID"]] = row
     beside = path.with_name("datapackage.json")
     return Survey(deployments, read_json(beside, "the description of a data package") if beside.is_file() else {})
@@ -98,3 +101,21 @@ def _check_place(row: Mapping[str, str], path: Path, number: int) -> None:
                 f"{path}, row {number}: {name} is a number of degrees from -{most:g} to {most:g}; got {row[name]!r}.",
                 at_fault=Option.DEPLOYMENTS,
             )
+
+
+def _check_times(row: Mapping[str, str], path: Path, number: int) -> None:
+    for name in _TIMES:
+        if name in row and not _is_time(row[name]):
+            raise RefusedError(
+                f"{path}, row {number}: {name} is a time with its offset from UTC, such as 2026-05-01T12:00:00+02:00; "
+                f"got {row[name]!r}.",
+                at_fault=Option.DEPLOYMENTS,
+            )
+
+
+def _is_time(text: str) -> bool:
+    try:
+        datetime.strptime(text, "%Y-%m-%dT%H:%M:%S%z")
+    except ValueError:
+        return False
+    return True
