@@ -72,6 +72,11 @@ def listed(names: Collection[str]) -> str:
     return ", ".join(first) + (f" and {len(names) - len(first):,} more" if len(names) > len(first) else "")
 
 
+def codings(name: str) -> tuple[str, ...]:
+    """The name as it is, and with its accents coded in the other ways: macOS writes two characters, others one."""
+    return tuple(dict.fromkeys((name, unicodedata.normalize("NFC", name), unicodedata.normalize("NFD", name))))
+
+
 def first_twice(names: Iterable[str]) -> str | None:
     """The first name that occurs more than once; None where all differ."""
     return next((name for name, count in Counter(names).items() if count > 1), None)

@@ -6,6 +6,7 @@ import csv
 import json
 import zlib
 from pathlib import Path
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -301,6 +302,18 @@ def test_many_boxes_of_one_picture_are_read(season):
 def test_paths_of_windows_are_found(season):
     Path("md.json").write_text(json.dumps(megadetector([{"file": "cam0\\2.png", "detections": [found(LEFT)]}])))
     assert read_detections(Path("md.json"), Path("season"), 0.2).pictures[0].file == "cam0/2.png"
+
+
+@pytest.mark.parametrize(("there", "named"), [("NFC", "NFD"), ("NFD", "NFC")])
+def test_accents_are_found_however_they_are_coded(season, there, named):
+    name = "Bäch/Möwe.png"
+    draw(Path("season", normalize(there, name)), ("red", LEFT))
+    Path("md.json").write_text(
+        json.dumps(megadetector([{"file": normalize(named, name), "detections": [found(LEFT)]}]))
+    )
+    assert [one.file for one in read_detections(Path("md.json"), Path("season"), 0.2).pictures] == [
+        normalize(there, name)
+    ]
 
 
 def test_absolute_paths_inside_the_folder_are_found(season):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from unicodedata import normalize
 from urllib.parse import quote
 
 import pytest
@@ -91,6 +92,16 @@ def test_paths_of_another_machine_mean_the_files_that_end_alike(workplace, head)
             for name, label in KNOWN.items()]  # fmt: skip
     write_csv(Path("known.csv"), ["path", "label"], rows)
     assert examples_of("known.csv") == KNOWN
+
+
+@pytest.mark.parametrize(("there", "named"), [("NFC", "NFD"), ("NFD", "NFC")])
+@pytest.mark.parametrize("prefix", ["", "/Users/ann/photos/"])
+def test_accents_are_found_however_they_are_coded(workplace, draw_picture, there, named, prefix):
+    name = "Bäch/Möwe.png"
+    draw_picture(Path("photos", normalize(there, name)), "red", 1)
+    rows = [[prefix + normalize(named, name), "red"], [prefix + "green-4.png", "green"]]
+    write_csv(Path("known.csv"), ["path", "label"], rows)
+    assert examples_of("known.csv") == {normalize(there, name): "red", "green-4.png": "green"}
 
 
 def test_a_name_alone_means_the_only_file_of_that_name(workplace):

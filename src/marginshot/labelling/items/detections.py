@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from marginshot._lib.names import is_plain
+from marginshot._lib.names import codings, is_plain
 from marginshot._lib.reading import DamagedFileError, read_json
 from marginshot.data.pictures import is_picture, is_video
 from marginshot.labelling.errors import MissingInputError
@@ -183,11 +183,12 @@ def _inside(name: Any, folder: Path) -> str:
         raise UnusableError("a picture in another folder")
     if is_video(Path(pure)):
         raise UnusableError("a video, which cannot be opened")
-    if not _is_file(folder / pure):
+    there = next((file for file in codings(str(pure)) if _is_file(folder / file)), None)
+    if there is None:
         raise UnusableError("a picture that is not there")
-    if not is_picture(folder / pure):
+    if not is_picture(folder / there):
         raise UnusableError("a file that is no picture")
-    return str(pure)
+    return there
 
 
 def _is_file(path: Path) -> bool:

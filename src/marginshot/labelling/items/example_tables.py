@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 from urllib.parse import unquote, urlsplit
 
-from marginshot._lib.names import listed
+from marginshot._lib.names import codings, listed
 from marginshot.labelling.items.kind import FileKind
 from marginshot.labelling.items.label_studio import LABEL_COLUMN, LOCAL_FILES, TASK_SUFFIX
 from marginshot.labelling.items.tables import Table, as_text, given_labels
@@ -82,7 +83,8 @@ class FileNames:
         if not self.trusted:
             return []
         try:
-            return self.kind.find(self.folder, name) or self.kind.find(self.beside, name)
+            places = ((folder, one) for folder in (self.folder, self.beside) for one in codings(name))
+            return next((found for place in places if (found := self.kind.find(*place))), [])
         except OSError:  # a text too long for a name, or a folder that may not be read
             return []
 
@@ -102,11 +104,11 @@ class FileNames:
         named = self._by_name.get(parts[-1], [])
         if not named and (uploaded := _UPLOADED.fullmatch(parts[-1])):
             return self._by_kept_name.get(_kept(uploaded[1]), [])
-        shorter = [file for file in named if parts[-len(own := file.split("/")) :] == own]
+        shorter = [file for file in named if parts[-len(own := _split(file)) :] == own]
         if shorter:
             longest = max(file.count("/") for file in shorter)
             return [file for file in shorter if file.count("/") == longest]
-        return [file for file in named if file.split("/")[-len(parts) :] == parts]
+        return [file for file in named if _split(file)[-len(parts) :] == parts]
 
     @cached_property
     def _listed(self) -> list[str]:
@@ -114,7 +116,7 @@ class FileNames:
 
     @cached_property
     def _by_name(self) -> dict[str, list[str]]:
-        return _grouped((file.rpartition("/")[2], file) for file in self._listed)
+        return _grouped((_split(file)[-1], file) for file in self._listed)
 
     @cached_property
     def _by_kept_name(self) -> dict[str, list[str]]:
@@ -122,7 +124,7 @@ class FileNames:
 
 
 def parts_of(name: str) -> list[str]:
-    r"""The parts of a path, or of the path in an address; none where it leads upwards.
+    r"""The parts of a path, or of the path in an address, accents as one character each; none where it leads upwards.
 
     Examples
     --------
@@ -140,7 +142,7 @@ def parts_of(name: str) -> list[str]:
         except ValueError:
             return []
         path = f"{address.netloc}/{unquote(address.path)}"
-    parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".")]
+    parts = [normalize("NFC", part) for part in path.replace("\\", "/").split("/") if part not in ("", ".")]
     return [] if ".." in parts else parts
 
 
@@ -211,6 +213,11 @@ def _not_there(path: Path, name: str, names: FileNames) -> str:
 def _kept(name: str) -> str:
     """What Label Studio keeps of the name of an uploaded file."""
     return _NOT_KEPT.sub("", name.strip().replace(" ", "_"))
+
+
+def _split(file: str) -> list[str]:
+    """The parts of the path of a file, accents as in `parts_of`."""
+    return normalize("NFC", file).split("/")
 
 
 def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

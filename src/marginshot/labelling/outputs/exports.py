@@ -122,8 +122,8 @@ def _check_sidecars(collection: Collection) -> None:
 def _check_boxes(collection: Collection) -> None:
     if not collection.kind.in_boxes:
         raise RefusedError(
-            "a detector's file is made from one; leave out {tool}, or label with {boxes}.",
-            tool=Tool.BOXES.value,
+            "a detector's file is made from one; leave 'boxes' out of {exports}, or label with {boxes}.",
+            exports=Option.EXPORTS,
             boxes=Option.BOXES,
         )
 
