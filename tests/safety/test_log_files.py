@@ -117,6 +117,54 @@ def test_another_log_in_its_place_is_left_alone(session, tmp_path):
     assert labelled(path) == [7]
 
 
+def truncated(path: Path) -> None:
+    os.truncate(path, 100)
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def overwritten(path: Path) -> None:
+    path.write_bytes(b"garbage" * 10_000)
+
+
+@pytest.mark.parametrize("flushed", [True, False])
+@pytest.mark.parametrize("happens", [truncated, emptied, overwritten])
+def test_a_log_that_is_overwritten_in_place_acknowledges_nothing(session, happens, flushed):
+    """As `cp` does it: the file stays the same one, and what SQLite remembers of it hides the harm."""
+    path = Path(session.save())
+    session.label([2], "a")
+    if flushed:
+        session.save()
+    happens(path)
+    with pytest.raises(RefusedError, match=r"was replaced by another file .* All that was said here is in .*-kept-"):
+        session.label([3], "b")
+    assert session.state.version == 3
+    (kept,) = path.parent.glob("log-kept-*.sqlite")
+    assert labelled(kept) == [0, 1, 2]
+
+
+def test_an_older_copy_written_over_the_log_gives_way(session):
+    path = Path(session.save())
+    older = path.read_bytes()
+    for row in range(2, 12):
+        session.label([row], "a")
+    session.save()
+    path.write_bytes(older)
+    session.label([12], "b")
+    session.close()
+    assert labelled(path) == list(range(13))
+
+
+def test_a_log_overwritten_after_the_last_act_is_kept_beside(session):
+    path = Path(session.save())
+    path.write_bytes(b"garbage" * 10_000)
+    session.close()
+    (kept,) = path.parent.glob("log-kept-*.sqlite")
+    assert labelled(kept) == [0, 1]
+
+
 def test_a_fault_that_comes_back_with_every_tick_is_told_once(caplog):
     """A garbage log printed 40 tracebacks in ten seconds."""
     pytest.importorskip("starlette", reason="needs extra `studio`")

@@ -22,7 +22,7 @@ from marginshot._lib.interrupts import uninterrupted
 from marginshot._lib.reading import reading
 from marginshot.labelling.errors import RefusedError
 from marginshot.labelling.items.contents import Content
-from marginshot.labelling.session.log_file import identity, mend
+from marginshot.labelling.session.log_file import is_whole, mark, mend
 from marginshot.labelling.session.state import LOST, Event
 
 FORMAT = 3  # 1 had no contents, 2 no checksums and no keys of classes
@@ -81,7 +81,7 @@ class EventLog:
             self._connection = sqlite3.connect(
                 self.path or ":memory:", timeout=_PATIENCE, isolation_level=None, check_same_thread=False
             )
-        self._file = self.path and identity(self.path)
+        self._is_watched = False  # whether harm to the file is looked for
         try:
             self._prepare(self._about)
         except BaseException:
@@ -112,6 +112,7 @@ class EventLog:
                 self._connection.execute(f"PRAGMA user_version = {FORMAT}")
         if self.path is not None:
             flush_folder(self.path.parent)
+        self._is_watched = self.path is not None
 
     def _add_checksums(self) -> None:
         """Give the events of an earlier format their checksums."""
@@ -201,18 +202,26 @@ class EventLog:
         """Bring all events from the write-ahead log into the file itself, for copying it."""
         with self._lock, self._readable():
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self._file = None if self.path is None else mark(self.path)
 
     def close(self) -> None:
-        """Let go of the file; where others removed or replaced it since the last act, it is written again first."""
+        """Let go of the file; where others harmed it since the last act, the events are written again first."""
         with self._lock:
-            file, self._file = self._file, None
             try:
-                if self.path is not None and file is not None and identity(self.path) != file:
-                    self.incidents.append(mend(self._connection, self.path))
+                with self._readable():
+                    self._mend()
             except RefusedError as error:  # another file is there; the events are kept beside it
                 self.incidents.append(str(error))
             finally:
+                self._is_watched = False
                 self._connection.close()
+
+    def _mend(self) -> bool:
+        """Whether the file was harmed by others, and was mended."""
+        if self.path is None or not self._is_watched or is_whole(self._connection, self.path, self._file):
+            return False
+        self.incidents.append(mend(self._connection, self.path))
+        return True
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -225,13 +234,13 @@ class EventLog:
                 yield
                 return
             with uninterrupted():
-                if self.path is not None and identity(self.path) != self._file:
-                    self.incidents.append(mend(self._connection, self.path))
+                if self._mend():
                     self._open()
                 try:
                     self._connection.execute("BEGIN IMMEDIATE")
                     yield
                     self._connection.execute("COMMIT")
+                    self._file = None if self.path is None else mark(self.path)
                 except BaseException:
                     if self._connection.in_transaction:
                         self._connection.execute("ROLLBACK")

@@ -1,4 +1,4 @@
-"""The file of a log while it is in use: removed, moved or replaced by others, it is noticed and mended.
+"""The file of a log while it is in use: removed, moved, replaced or overwritten by others, it is noticed and mended.
 
 An open database goes on writing to a file that has no name any more, and nobody would find what it wrote.
 """
@@ -9,24 +9,45 @@ import os
 import shutil
 import sqlite3
 import tempfile
-import time
 from contextlib import closing
 from pathlib import Path
 
 from marginshot._lib.files import PRIVATE, atomic_path
 from marginshot.labelling.errors import RefusedError
 
-#: Device and number of a file.
-Identity = tuple[int, int]
+#: Device, number, size and time of the last change of a file.
+Mark = tuple[int, int, int, int]
+
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_PATIENCE = 30  # seconds to wait for another process that is writing
 
 
-def identity(path: Path) -> Identity | None:
-    """Which file has the name ``path``; None where there is none."""
+def mark(path: Path) -> Mark | None:
+    """Which file has the name ``path``, and how it was left; None where there is none."""
     try:
         found = path.stat()
     except FileNotFoundError:
         return None
-    return found.st_dev, found.st_ino
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def is_whole(connection: sqlite3.Connection, path: Path, before: Mark | None) -> bool:
+    """Whether the name ``path`` still has the file of ``connection``, marked ``before``, and it holds all its events.
+
+    The connection itself may not notice, for it remembers what it has read. The file is never opened but by SQLite:
+    closing it otherwise would let go of the locks that this process has.
+    """
+    now = mark(path)
+    if now == before or now is None or before is None or now[:2] != before[:2]:
+        return now == before
+    ours = _events(connection)
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", timeout=_PATIENCE, uri=True)) as fresh:
+            return _events(fresh)[: len(ours)] == ours
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode & 0xFF in _BUSY:
+            raise
+        return False
 
 
 def mend(connection: sqlite3.Connection, path: Path) -> str:
@@ -42,7 +63,7 @@ def mend(connection: sqlite3.Connection, path: Path) -> str:
     if os.path.lexists(path) and (theirs is None or ours[: len(theirs)] != theirs):
         raise RefusedError(
             f"The log {path} was replaced by another file while it was in use, and nothing was changed. All that was "
-            f"said here is in {_set_aside(connection, path)}. Put that in its place, then open the session again."
+            f"said here is in {_set_aside(connection, path, ours)}. Put that in its place, then open the session again."
         )
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with atomic_path(path, private=True) as temporary:
@@ -75,9 +96,10 @@ def _events_at(path: Path) -> list[tuple[int, str]] | None:
             return None
 
 
-def _set_aside(connection: sqlite3.Connection, path: Path) -> Path:
-    """Write the events into a new file beside ``path``."""
-    aside = path.with_name(f"{path.stem}-kept-{time.strftime('%Y%m%d-%H%M%S')}{path.suffix}")
+def _set_aside(connection: sqlite3.Connection, path: Path, events: list[tuple[int, str]]) -> Path:
+    """Write the ``events`` into a new file beside ``path``, which the same events have only once."""
+    name = events[-1][1][:8] if events else "nothing"
+    aside = path.with_name(f"{path.stem}-kept-{name}{path.suffix}")
     if not aside.exists():
         with atomic_path(aside, private=True) as temporary:
             _copy(connection, temporary)
