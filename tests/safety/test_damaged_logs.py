@@ -116,6 +116,27 @@ def test_the_event_is_named_and_the_others_hold(log, tmp_path, statement, told):
         assert labels(session)[0] == "after"
 
 
+ODD = [
+    ("rename", {"old": "a", "new": 5}),
+    ("rename", {"old": "a", "new": ["b"]}),
+    ("add_class", {"classes": [[5, []]]}),
+    ("add_class", {"classes": [["c", [5]]]}),
+    ("merge", {"old": "a", "into": "a"}),
+    ("label", {"labels": {"c": ["k"]}, "expected": ["x", 2]}),
+    ("label", {"labels": {"c": ["k"]}, "seen": {"among": 1e14, "answers": {"k": [0, 0.5]}}}),
+]
+
+
+@pytest.mark.parametrize(("kind", "payload"), ODD)
+def test_an_event_that_no_act_of_ours_writes_is_a_sentence(tmp_path, kind, payload):
+    path = tmp_path / "log.sqlite"
+    with Session.from_embeddings(X, log=path) as session:
+        session.label({0: "a", 1: "b"})
+        session._said._log.add(lambda: (kind, payload), lambda event: None)
+    with pytest.raises(RefusedError, match=rf"is damaged, or not the log of a session: event 2 \({kind}\)"):
+        Session.from_embeddings(X, log=path)
+
+
 def test_undo_after_a_damaged_act_takes_back_nothing_else(tmp_path):
     path = tmp_path / "log.sqlite"
     with Session.from_embeddings(X, log=path) as session:

@@ -45,6 +45,8 @@ def test_masked_values_are_not_taken_for_numbers():
     masked = np.ma.masked_greater(X, 1.0)
     with pytest.raises(ValueError, match=r"X has \d+ masked values, which are no numbers"):
         label_embeddings(masked, ["a", "b", *[""] * 6])
+    with pytest.raises(ValueError, match=r"X has \d+ masked values, which are no numbers"):
+        label_embeddings(list(masked), ["a", "b", *[""] * 6])  # of each row NumPy would take what is behind its mask
     assert label_embeddings(np.ma.masked_greater(X, 99.0), ["a", "b", *[""] * 6])
 
 

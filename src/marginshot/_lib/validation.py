@@ -48,9 +48,10 @@ def check_beliefs(name: str, beliefs: ArrayLike | None, shape: tuple[int, ...]) 
 
 
 def refuse_masked(values: Any, name: str) -> None:
-    """Raise ValueError for a masked array, whose mask NumPy would drop without a word."""
-    if np.ma.is_masked(values):
-        n_masked = int(np.ma.getmaskarray(values).sum())
+    """Raise ValueError for a masked array, or a list of them, whose masks NumPy would drop without a word."""
+    parts = values if isinstance(values, list | tuple) else [values]
+    n_masked = sum(int(np.ma.getmaskarray(part).sum()) for part in parts if np.ma.is_masked(part))
+    if n_masked:
         raise ValueError(f"{name} has {n_masked:,} masked values, which are no numbers. Fill them, or drop their rows.")
 
 

@@ -81,6 +81,11 @@ class Class:
     description: tuple[str, ...] = ()
     key: str = ""
 
+    def __post_init__(self) -> None:
+        """Raise TypeError unless name and description are texts: those of a damaged log may be anything."""
+        if not all(isinstance(text, str) for text in (self.name, *self.description)):
+            raise TypeError(f"{self.name!r:.60} and its descriptions are not texts")
+
 
 @dataclass(frozen=True, eq=False)
 class Audit:

@@ -152,6 +152,7 @@ class Merge(Act, kind="merge", asked="merge"):
 
     def apply(self, draft: Draft) -> None:
         """Give labels, and the answers of drawn samples, to the other class."""
+        self.check(draft.state)  # of a damaged log, too
         gone, stays = draft.state.class_id(self.old), draft.state.class_id(self.into)
         _move_labels(draft, gone, stays)
         draft.audits = [
