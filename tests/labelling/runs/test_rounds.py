@@ -261,6 +261,17 @@ def test_other_pictures_into_the_same_place_know_nothing_of_it(first, workplace,
     assert "labelling needs examples of at least two classes" in err
 
 
+def test_a_correction_of_an_example_in_a_table_holds(workplace, run):
+    Path("known.csv").write_text("path,label\nred-2.png,red\nblue-2.png,blue\ngreen-2.png,blue\n")
+    code, _, err = run("label", "photos", "--examples", "known.csv", "--out", "labelled", "--no-gallery")
+    assert code == 0, err
+    correct(Path("labelled/labels.csv"), {"green-2.png": "green"})
+    for _ in range(2):
+        code, _, err = run(*AGAIN)
+        assert code == 0, err
+        assert labels_of(Path("labelled/labels.csv"))["green-2.png"] == ("green", "example")
+
+
 def test_options_given_again_win(first, run):
     code, _, err = run(*AGAIN, "--gallery", "--suggest", 2)
     assert code == 0, err

@@ -62,7 +62,7 @@ def collect_files(
     leave_out : sequence of Path
         Folders inside ``source`` that are no input, such as the output.
     said : sequence of Example
-        Items that the user labelled in tables that a run wrote, beside the other examples.
+        Items that the user labelled in tables that a run wrote, beside the other examples, against which they hold.
     classes : collection of str
         Names that are labels in tables of examples, whatever they look like: see `tables.given_labels`.
     kind : FileKind, optional
@@ -81,7 +81,7 @@ def collect_files(
         given, notes = read_examples(kind, examples, source, classes, leave_out=leave_out)
     else:
         given = _own_classes(kind, source, leave_out, known)
-    given = [*given, *said]
+    given = _corrected(given, said)
     found_classes = check_classes((example.label for example in given), "Examples")
     collection = _among(source, kind, given, [*examples, *leave_out])
     n_items = int(collection.listed.sum())
@@ -106,8 +106,14 @@ def open_files(
         raise ValueError(f"{source} is not a folder of pictures or sounds.")
     kind = kind or kind_of_folder(source, leave_out)
     given, notes = read_examples(kind, examples, source, classes, leave_out=leave_out)
-    collection = _among(source, kind, [*given, *said], [*examples, *leave_out])
+    collection = _among(source, kind, _corrected(given, said), [*examples, *leave_out])
     return replace(collection, notes=tuple(notes))
+
+
+def _corrected(given: Sequence[Example], said: Sequence[Example]) -> list[Example]:
+    """The examples ``given`` and what was ``said``, which holds where both are of one item."""
+    since = {example.content for example in said}
+    return [*(example for example in given if example.content not in since), *said]
 
 
 def _among(source: Path, kind: FileKind, given: Sequence[Example], leave_out: Sequence[Path]) -> Collection:
