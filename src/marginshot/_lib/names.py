@@ -72,6 +72,11 @@ def listed(names: Collection[str]) -> str:
     return ", ".join(first) + (f" and {len(names) - len(first):,} more" if len(names) > len(first) else "")
 
 
+def counted(n: int, one: str, several: str) -> str:
+    """A number with what it counts: ``one`` of them, or ``several``."""
+    return f"{n:,} {one if n == 1 else several}"
+
+
 def codings(name: str) -> tuple[str, ...]:
     """The name as it is, and with its accents coded in the other ways: macOS writes two characters, others one."""
     return tuple(dict.fromkeys((name, unicodedata.normalize("NFC", name), unicodedata.normalize("NFD", name))))

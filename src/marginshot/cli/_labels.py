@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from marginshot._lib.names import counted
 from marginshot.cli._errors import INTERRUPTED
 from marginshot.cli._output import clean, emit, emit_grid, phases, say
 
@@ -71,6 +72,7 @@ def chosen_action(*, copy: bool, move: bool, link: bool) -> Action | None:
 def remembered(context: typer.Context, names: Iterable[str], said: Said) -> dict[str, Any]:
     """Options to keep for the next run into the same place; prints those recalled from the last run, and notes."""
     from marginshot.labelling.answers.classes import is_table_of_classes
+    from marginshot.labelling.items.xmp import is_keywords
 
     usual = {parameter.name: parameter.default for parameter in context.command.params}
     values = {name: context.params[name] for name in names}
@@ -80,7 +82,8 @@ def remembered(context: typer.Context, names: Iterable[str], said: Said) -> dict
     for note in said.notes:
         say(note)
     plain = {name: list(map(str, value)) if isinstance(value, list) else value for name, value in values.items()}
-    absolute: dict[str, Any] = {"examples": [str(path.absolute()) for path in said.examples]}
+    examples = [str(path if is_keywords(path) else path.absolute()) for path in said.examples]
+    absolute: dict[str, Any] = {"examples": examples}
     for name in ("boxes", "deployments", "like"):
         if values.get(name) is not None:
             absolute[name] = str(Path(values[name]).absolute())
@@ -155,9 +158,9 @@ def preview(labelling: Labelling, outputs: Outputs, show: Show) -> None:
     outdated = outputs.outdated(labelling)
     for path in outdated if show.verbose else ():
         emit(f"remove {_in_a_line(path)}")
-    fate = f" {_counted(len(plan), 'picture', 'pictures')} would go into class folders." if outputs.transfer else ""
+    fate = f" {counted(len(plan), 'picture', 'pictures')} would go into class folders." if outputs.transfer else ""
     if outdated:
-        copies = _counted(len(outdated), "earlier copy", "earlier copies")
+        copies = counted(len(outdated), "earlier copy", "earlier copies")
         fate += f" {copies} would be removed from other class folders."
     say(f"Dry run:{fate} Nothing was written.")
 
@@ -170,12 +173,8 @@ def _report_pictures(placed: Placed) -> None:
     for sentence in placed.about_others:
         say(sentence)
     past = {"copy": "Copied", "move": "Moved", "link": "Linked"}[placed.action]
-    say(f"{past} {_counted(placed.n_done, 'picture', 'pictures')} into class folders.")
+    say(f"{past} {counted(placed.n_done, 'picture', 'pictures')} into class folders.")
     placed.check_complete()
-
-
-def _counted(n: int, one: str, several: str) -> str:
-    return f"{n:,} {one if n == 1 else several}"
 
 
 def _report(labelling: Labelling, outputs: Outputs, show: Show, record: Record | None) -> None:
@@ -197,7 +196,7 @@ def _report(labelling: Labelling, outputs: Outputs, show: Show, record: Record |
     _say_what_is_unlike(labelling, outputs)
     _say_what_looks_wrong(labelling)
     if n_changed is not None:
-        say(f"{_counted(n_changed, 'label', 'labels')} changed since the last run.")
+        say(f"{counted(n_changed, 'label', 'labels')} changed since the last run.")
     _report_files(labelling, outputs)
 
 
@@ -238,7 +237,7 @@ def _say_what_is_foreign(labelling: Labelling) -> None:
     from marginshot.labelling.outputs.result import CHECK
 
     n_foreign, n_to_check = labelling.n_foreign, labelling.n_foreign_to_check
-    alike = f"{_counted(n_foreign, 'looks', 'look')} like none of the classes"
+    alike = f"{counted(n_foreign, 'looks', 'look')} like none of the classes"
     if labelling.rejected:
         say(f"{alike} and {'was' if n_foreign == 1 else 'were'} given no label.")
     elif n_to_check:
@@ -253,7 +252,7 @@ def _say_what_is_unlike(labelling: Labelling, outputs: Outputs) -> None:
     if labelling.collection.old is not None:
         from marginshot.labelling.answers.classify import UNLIKE
 
-        n_new, looks = len(labelling.rows), _counted(labelling.n_unlike, "looks", "look")
+        n_new, looks = len(labelling.rows), counted(labelling.n_unlike, "looks", "look")
         say(f"Of {n_new:,} new items {looks} unlike the old ones; of as many old ones {UNLIKE * n_new:,.0f} would.")
         if not labelling.n_own_labels:
             asked = len(labelling.answers.suggested)
@@ -262,7 +261,7 @@ def _say_what_is_unlike(labelling: Labelling, outputs: Outputs) -> None:
                 f"these {asked:,} of the new items and run again: {outputs.beside('suggestions.csv')}"
             )
     elif labelling.n_unlike:
-        unlike = _counted(labelling.n_unlike, "item looks", "items look")
+        unlike = counted(labelling.n_unlike, "item looks", "items look")
         say(
             f"{unlike} unlike all your examples, as by another camera or light (infrared?): nothing tells how many of "
             "their labels are right. Give some examples of them."
@@ -278,7 +277,7 @@ def _say_what_looks_wrong(labelling: Labelling) -> None:
         for item, label, other, probability in doubts[:DOUBTS_SHOWN]
     ]
     more = f"; and {len(doubts) - len(shown):,} more" if len(doubts) > len(shown) else ""
-    say(f"{_counted(len(doubts), 'label looks', 'labels look')} wrong: {'; '.join(shown)}{more}.")
+    say(f"{counted(len(doubts), 'label looks', 'labels look')} wrong: {'; '.join(shown)}{more}.")
 
 
 def _report_left_out(labelling: Labelling) -> None:
@@ -317,7 +316,7 @@ def _report_files(labelling: Labelling, outputs: Outputs) -> None:
 
     say(f"Labels: {outputs.table}")
     if n_kept := outputs.n_kept:
-        say(f"It keeps {_counted(n_kept, 'row of a picture that was', 'rows of pictures that were')} moved before.")
+        say(f"It keeps {counted(n_kept, 'row of a picture that was', 'rows of pictures that were')} moved before.")
     if outputs.gallery:
         say(f"Gallery: {outputs.beside('gallery.html')}")
     if outputs.suggestions:

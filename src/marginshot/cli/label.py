@@ -82,8 +82,8 @@ def command(
         list[Path] | None,
         typer.Option(
             "--examples",
-            help="Folder of class folders, table of files and labels, or Label Studio's JSON; repeatable "
-            "(default: those in SOURCE).",
+            help="Folder of class folders, table of files and labels, Label Studio's JSON, or xmp for the keywords of "
+            "the pictures; repeatable (default: class folders in SOURCE).",
         ),
     ] = None,
     boxes: Boxes = None,

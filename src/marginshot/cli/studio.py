@@ -29,7 +29,9 @@ def command(
     examples: Annotated[
         list[Path] | None,
         typer.Option(
-            "--examples", help="Folder of class folders, table of files and labels, or Label Studio's JSON; repeatable."
+            "--examples",
+            help="Folder of class folders, table of files and labels, Label Studio's JSON, or xmp for the keywords of "
+            "the pictures; repeatable.",
         ),
     ] = None,
     boxes: label.Boxes = None,

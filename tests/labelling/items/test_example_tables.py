@@ -11,13 +11,14 @@ from urllib.parse import quote
 import pytest
 
 from marginshot._lib.reading import DamagedFileError
-from marginshot.labelling import Session, label_images, label_table
+from marginshot.labelling import RefusedError, Session, label_images, label_table
 from marginshot.labelling.items.example_tables import FileNames, parts_of
 from marginshot.labelling.items.folders import collect_files, find_files
 from marginshot.labelling.items.kinds import PICTURE
 from marginshot.labelling.items.label_studio import read_tasks
 from marginshot.labelling.items.sources import open_source
 from marginshot.labelling.items.tables import read_table
+from marginshot.labelling.items.xmp import with_keyword
 
 pytestmark = pytest.mark.usefixtures("encoded")
 
@@ -272,3 +273,54 @@ def test_odd_addresses_have_no_file(workplace, name):
     names = FileNames(PICTURE, Path("photos"), Path(), find_files(Path("photos"), (), [PICTURE]), trusted=False)
     assert names.find(name) == []
     assert ".." not in parts_of(name)
+
+
+# Keywords of the pictures themselves.
+
+
+def tag(item: str, *keywords: str) -> None:
+    """Write a sidecar with these keywords beside a picture of ``photos``."""
+    content, picture = None, Path("photos", item)
+    for keyword in keywords:
+        content = with_keyword(content, keyword, picture)
+    picture.with_name(f"{picture.name}.xmp").write_bytes(content or b"")
+
+
+def test_the_only_keyword_of_a_picture_is_its_class(workplace, run):
+    for item, label in KNOWN.items():
+        tag(item, label)
+    tag("red-4.png", "red", "holidays")
+    tag("red-6.png")
+    words = ["label", "photos", "--out", "labelled", "--no-gallery"]
+    code, _, err = run(*words, "--examples", "xmp")
+    assert code == 0, err
+    assert "Keywords: 3 pictures have one, and are examples; 1 has several, and is none" in err
+    assert "The XMP of photos/red-6.png.xmp cannot be used" in err
+    with Path("labelled/labels.csv").open(encoding="utf-8", newline="") as file:
+        given = {row["item"]: row["label"] for row in csv.DictReader(file) if row["review"] == "example"}
+    assert given == KNOWN
+    code, _, err = run(*words)
+    assert code == 0, err
+    assert "--examples xmp" in err
+
+
+def test_of_several_keywords_the_class_that_was_named_counts(workplace):
+    for item, label in KNOWN.items():
+        tag(item, "holidays", label)
+    tag("red-4.png", "red", "blue")
+    with pytest.raises(RefusedError, match="no picture of photos has one keyword alone, and 4 have several"):
+        collect_files(Path("photos"), [Path("xmp")])
+    found = collect_files(Path("photos"), [Path("xmp")], classes={"red", "green", "blue"})
+    assert {item: label for item, label in zip(found.items, found.labels, strict=True) if label} == KNOWN
+    with Session.open("photos", examples="xmp", classes=["red", "green", "blue"]) as session:
+        assert all(f"1 {label}" in repr(session) for label in KNOWN.values())
+
+
+def test_pictures_without_keywords_are_no_examples(workplace):
+    with pytest.raises(RefusedError, match=r"no picture of photos has a keyword of a person. There is none beside"):
+        collect_files(Path("photos"), [Path("xmp")])
+
+
+def test_a_folder_called_xmp_holds_class_folders(workplace):
+    Path("examples").rename("xmp")
+    assert len(collect_files(Path("photos"), [Path("xmp")])) == 24 + 6

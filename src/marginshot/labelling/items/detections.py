@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from marginshot._lib.names import codings, is_plain
+from marginshot._lib.names import codings, counted, is_plain
 from marginshot._lib.reading import DamagedFileError, read_json
 from marginshot.data.pictures import is_picture, is_video
 from marginshot.labelling.errors import MissingInputError
@@ -93,13 +93,13 @@ class Detections:
         n_empty = sum(map(self.is_empty, self.pictures))
         others = Counter(box.category for picture in self.pictures for box in self.others(picture))
         failed = [picture for picture in self.pictures if picture.failure]
-        told = [f"{_many(n_empty, 'picture is', 'pictures are')} empty: no box of confidence {self.least:g} or more."]
+        told = [f"{counted(n_empty, 'picture is', 'pictures are')} empty: no box of confidence {self.least:g} or more."]
         if others:
             named = ", ".join(f"{n:,} {name or 'of no category'}" for name, n in others.most_common())
             told.append(f"Boxes that are no animal keep what the detector says, and get no class: {named}.")
         if failed:
             told.append(
-                f"{_many(len(failed), 'picture', 'pictures')} could not be read by the detector: "
+                f"{counted(len(failed), 'picture', 'pictures')} could not be read by the detector: "
                 f"{failed[0].file} {failed[0].failure}{' and others' if len(failed) > 1 else ''}."
             )
         if self.unusable:
@@ -196,7 +196,3 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except OSError:  # a name that is too long
         return False
-
-
-def _many(n: int, one: str, several: str) -> str:
-    return f"{n:,} {one if n == 1 else several}"

@@ -19,6 +19,7 @@ from marginshot.labelling.items.kind import FileKind
 from marginshot.labelling.items.kinds import FILE_KINDS, describe_unread
 from marginshot.labelling.items.label_studio import TASK_SUFFIX
 from marginshot.labelling.items.tables import TABLE_SUFFIXES, read_table
+from marginshot.labelling.items.xmp import is_keywords, labels_by_keyword
 
 #: Sub-folders that hold unlabelled pictures where all others are classes.
 UNLABELLED_FOLDERS = frozenset({"unlabelled", "unlabeled"})
@@ -58,7 +59,8 @@ def collect_files(
         Folder of pictures or sounds. Without ``examples`` its direct sub-folders are classes, except ``unlabelled``;
         items directly in it are unlabelled.
     examples : sequence of Path
-        Folders with one sub-folder per class, or tables with a column of files and one of labels.
+        Folders with one sub-folder per class, or tables with a column of files and one of labels; `xmp.KEYWORDS` for
+        the keywords of the pictures.
     leave_out : sequence of Path
         Folders inside ``source`` that are no input, such as the output.
     said : sequence of Example
@@ -265,6 +267,12 @@ def read_examples(
                     f"{source} has no class folders; put the examples of each class in a folder of its own."
                 )
             examples += _from_class_folders(kind, folders)
+        elif is_keywords(source):
+            if not kind.are_pictures:
+                raise RefusedError(f"pictures have keywords, and these are {kind}s.", at_fault=Option.EXAMPLES)
+            tagged, told = labels_by_keyword(folder, find_files(folder, left_out, [kind]), classes)
+            examples += [Example(picture, label) for picture, label in tagged]
+            notes += told
         elif not source.exists():
             raise MissingInputError(
                 "{source} does not exist. Give {examples} a folder of class folders, or a table.",

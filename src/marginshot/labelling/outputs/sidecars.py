@@ -12,7 +12,7 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 from marginshot._lib.files import atomic_path
 from marginshot._lib.warn import warn_user
 from marginshot.labelling.items.xmp import find_sidecar, with_keyword
-from marginshot.labelling.outputs.result import Result
+from marginshot.labelling.outputs.result import EVENT, GIVEN, Result
 
 _FIRST_DAY = (1980, 1, 1, 0, 0, 0)  # so that equal labels make equal archives
 
@@ -31,7 +31,8 @@ def write_sidecars(labelling: Result, path: Path) -> None:
             name = Path(labelling.collection.items[row]).with_name(beside).as_posix()
             try:
                 held = shared.get(name) or (None if old is None else old.read_bytes())
-                made = with_keyword(held, label, old or picture)
+                guessed = labelling.reviews[row] not in (GIVEN, EVENT)
+                made = with_keyword(held, label, old or picture, guessed=guessed)
             except ValueError as error:
                 problems.append(str(error))
                 continue
