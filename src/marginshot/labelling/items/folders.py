@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from marginshot.labelling.errors import MissingInputError, Option, RefusedError
-from marginshot.labelling.items.collection import Collection, check_classes
+from marginshot.labelling.items.collection import Collection, check_classes, check_names
 from marginshot.labelling.items.example_tables import FileNames, is_trusted, read_pairs
 from marginshot.labelling.items.kind import FileKind
 from marginshot.labelling.items.kinds import FILE_KINDS, describe_unread
@@ -70,29 +70,21 @@ def collect_files(
     kind : FileKind, optional
         What is labelled; by default the kind of most files.
     """
-    if not source.is_dir():
-        raise ValueError(
-            f"{source} is not a folder. Give a folder of pictures or sounds, a table or a file of embeddings."
-        )
+    _check_folder(source)
     for folder in leave_out:
         check_apart(folder, examples)
     kind = kind or kind_of_folder(source, leave_out)
-    known = {example.label for example in said}
-    notes: list[str] = []
-    if examples:
-        given, notes = read_examples(kind, examples, source, classes, leave_out=leave_out)
-    else:
-        given = _own_classes(kind, source, leave_out, known)
-    given = _corrected(given, said)
-    found_classes = check_classes((example.label for example in given), "Examples")
-    collection = _among(source, kind, given, [*examples, *leave_out])
+    if not examples:
+        said = _corrected(_own_classes(kind, source, leave_out, {example.label for example in said}), said)
+    collection = open_files(source, examples, leave_out, said, classes, kind)
+    found_classes = check_classes(filter(None, collection.labels), "Examples")
     n_items = int(collection.listed.sum())
     if all(collection.labels[:n_items]):
         raise ValueError(
             f"{source} holds no unlabelled {kind} ({n_items} {kind}s, all of them examples of "
             f"{len(found_classes)} classes)."
         )
-    return replace(collection, notes=tuple(notes))
+    return collection
 
 
 def open_files(
@@ -104,12 +96,20 @@ def open_files(
     kind: FileKind | None = None,
 ) -> Collection:
     """The items of `collect_files`, none or all of which may have a label; sub-folders are no classes."""
-    if not source.is_dir():
-        raise ValueError(f"{source} is not a folder of pictures or sounds.")
+    _check_folder(source)
     kind = kind or kind_of_folder(source, leave_out)
     given, notes = read_examples(kind, examples, source, classes, leave_out=leave_out)
-    collection = _among(source, kind, _corrected(given, said), [*examples, *leave_out])
+    given = _corrected(given, said)
+    check_names((example.label for example in given), "Examples")  # before pictures are compared
+    collection = _among(source, kind, given, [*examples, *leave_out])
     return replace(collection, notes=tuple(notes))
+
+
+def _check_folder(source: Path) -> None:
+    if not source.is_dir():
+        raise ValueError(
+            f"{source} is not a folder. Give a folder of pictures or sounds, a table or a file of embeddings."
+        )
 
 
 def _corrected(given: Sequence[Example], said: Sequence[Example]) -> list[Example]:
@@ -159,8 +159,7 @@ def check_apart(out: Path, examples: Iterable[Path]) -> None:
 
 def collect_unlabelled(source: Path, leave_out: Iterable[Path] = (), kind: FileKind | None = None) -> Collection:
     """All items of ``source`` at any depth, none labelled."""
-    if not source.is_dir():
-        raise ValueError(f"{source} is not a folder of pictures or sounds.")
+    _check_folder(source)
     found = _search(source, [path for path in leave_out if path.is_dir()], kind)
     contents = [content for path in found.paths for content in found.kind.contents_of(path)]
     items = tuple(item_name(found.kind, content, source) for content in contents)

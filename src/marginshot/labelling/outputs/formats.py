@@ -24,11 +24,4 @@ class SessionExport(StrEnum):
     TABLE = "table"
     FOLDERS = "folders"
     MODEL = "model"
-    LABEL_STUDIO = Tool.LABEL_STUDIO.value
-    FIFTYONE = Tool.FIFTYONE.value
-    BULK = Tool.BULK.value
-    XMP = Tool.XMP.value
-    HUGGING_FACE = Tool.HUGGING_FACE.value
-    YOLO = Tool.YOLO.value
-    BOXES = Tool.BOXES.value
-    CAMTRAP = Tool.CAMTRAP.value
+    vars().update({tool.name: tool.value for tool in Tool})

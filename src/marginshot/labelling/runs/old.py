@@ -45,10 +45,10 @@ class Old:
 def beside(new: Collection, old: Old) -> Collection:
     """The ``new`` items, and after them the old ones, which are in no output."""
     known = old.collection
-    if new.kind.name != known.kind.name:
+    if new.kind != known.kind:
         raise RefusedError(
-            f"{old.given} holds items of the kind {known.kind.name!r}, and the new ones are of the kind "
-            f"{new.kind.name!r}. Give what was labelled in the same way.",
+            f"{old.given} holds items of the kind '{known.kind}', and the new ones are of the kind "
+            f"'{new.kind}'. Give what was labelled in the same way.",
             at_fault=Option.LIKE,
         )
     if isinstance(new.contents, np.ndarray) and new.contents.shape[1:] != known.contents.shape[1:]:  # type: ignore[union-attr]
