@@ -151,6 +151,13 @@ def test_what_is_not_known_stays_empty_and_is_listed(season, run):
         assert part in unknown
 
 
+def test_pictures_of_another_time_than_their_deployment_are_listed(season, run):
+    take(Path("season/creek/0-0.jpg"), 60 * 24 * 3600, "red")
+    label(run, "--export", "camtrap-dp", "--deployments", "survey/deployments.csv")
+    unknown = Path("out/camtrap-dp/unknown.txt").read_text()
+    assert "media.csv: 1 with a timestamp outside of the deployment (creek), such as creek/0-0.jpg" in unknown
+
+
 def test_the_studio_knows_where_cameras_stood(season, run):
     pytest.importorskip("uvicorn", reason="needs extra `studio`")
     words = ["studio", "season", "--boxes", "md.json", "--examples", "examples.csv", "--encoder", "pixels"]

@@ -312,8 +312,23 @@ class CamtrapPackage:
                 f"media.csv: timestamp of {len(unzoned):,} pictures, whose clock's offset from UTC is not known: give "
                 "it in deploymentStart of their deployment, such as 2026-05-01T12:00:00+02:00"
             )
+        if outside := [picture for picture in self.pictures.values() if self._is_outside(picture)]:
+            places = ", ".join(sorted({picture.deployment for picture in outside}))
+            lines.append(
+                f"media.csv: {len(outside):,} with a timestamp outside of the deployment ({places}), such as "
+                f"{outside[0].file}: the clock may have been wrong"
+            )
         lines.append("observations.csv: count, sex, lifeStage and behavior; scientificName holds the names of classes")
         return lines
+
+    def _is_outside(self, picture: _Picture) -> bool:
+        """Whether the time of a picture, as far as it is known, is none of its deployment."""
+        known = self.survey.deployments.get(picture.deployment, {})
+        start, end = (known.get(name) for name in ("deploymentStart", "deploymentEnd"))
+        if not (picture.timestamp and start and end):
+            return False
+        time, first, last = map(datetime.fromisoformat, (picture.timestamp, start, end))
+        return not first <= time <= last
 
 
 def _type_without(picture: DetectedPicture) -> str:
