@@ -1,5 +1,6 @@
 """What a new user meets: one recommended step, exports that work as offered, a page that survives what happens."""
 
+import re
 import shutil
 import zipfile
 
@@ -15,31 +16,47 @@ def begin(tab, names=("ash", "birch", "cedar")):
         tab.label_as(name)
 
 
+NAMES = ("ash", "birch", "cedar")
+
+
+def label_all(tab, n_items):
+    """Label what is shown; row r is of class r % 3."""
+    for place in range(n_items):
+        tab.item(place).click()
+        row = int(tab.item(place).get_attribute("id").removeprefix("item-"))
+        tab.press(str(row % 3 + 1))
+        tab.says(f"“{NAMES[row % 3]}”")
+
+
+def follow_advice(tab):
+    """Do what is recommended until enough is expected to be right."""
+    for _ in range(8):
+        expect(tab.locator("#status")).not_to_contain_text("Answers follow")
+        tab.wait_for_timeout(500)
+        if "Make sure with 30 random ones" in tab.locator(ADVICE).text_content():
+            return
+        tab.locator("#advice-buttons .main").click()
+        expect(tab.locator("#controls")).to_contain_text(re.compile(r"(^|\D)0 of"))
+        label_all(tab, tab.locator("#grid .cell:not([hidden])").count())
+
+
 def test_one_step_is_recommended_from_nothing_to_done(studio, page, tmp_path):
     source = embeddings(tmp_path / "points.npz", 200, n_classes=3)
     with studio(source) as running:
         tab = page(running.address)
         expect(tab.locator(ADVICE)).to_contain_text("Name your classes")
         tab.press(".")  # does what is recommended
-        tab.get_by_role("textbox", name="Names of classes").fill("ash\nbirch\ncedar")
+        tab.get_by_role("textbox", name="Names of classes").fill("\n".join(NAMES))
         tab.get_by_role("button", name="Add them").click()
         expect(tab.locator(ADVICE)).to_contain_text("Still without: ash, birch, cedar.")
         tab.get_by_role("button", name="Show typical items").click()
-        names = ("ash", "birch", "cedar")
-        for place in range(12):
-            tab.item(place).click()
-            row = int(tab.item(place).get_attribute("id").removeprefix("item-"))
-            tab.press(str(row % 3 + 1))
-            tab.says(f"“{names[row % 3]}”")
+        label_all(tab, 12)
         expect(tab.locator(ADVICE)).to_contain_text("Are these all your classes?")
         tab.get_by_role("button", name="Yes, these are all").click()
-        expect(tab.locator(ADVICE)).to_contain_text("Make sure with 30 random ones")
+        follow_advice(tab)
         tab.locator("#advice-buttons .main").click()
         expect(tab.locator(ADVICE)).to_contain_text("0 of 30 done")
-        for place in range(30):
-            tab.item(place).click()
-            row = int(tab.item(place).get_attribute("id").removeprefix("item-"))
-            tab.press(str(row % 3 + 1))
+        label_all(tab, 30)
         expect(tab.locator("#guide.done")).to_contain_text("Done. All 200 items have a label.")
         tab.locator("#guide.done .main").click()
         expect(tab.get_by_role("dialog", name="Export")).to_be_visible()
@@ -117,7 +134,7 @@ def test_keys_of_classes_stay_and_can_be_chosen(studio, page, tmp_path):
         tab.get_by_role("combobox", name="Key").select_option("c")
         tab.get_by_role("button", name="Use this key").click()
         tab.says("the key C")
-        assert keys_of(tab) == {"birch": "2", "cedar": "C"}
+        expect(tab.locator("#class-list kbd")).to_have_text(["2", "C", "N"])
         tab.reload()
         tab.item(20).click()
         tab.press("c")

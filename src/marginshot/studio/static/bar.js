@@ -59,14 +59,14 @@ function combobox(input, listbox) {
       ...options.map((option, i) =>
         el(
           "li",
-          { role: "option", id: `option-${i}`, "aria-selected": String(i === active), onpointerdown: (event) => take(event, i) },
+          { role: "option", id: `${listbox.id}-${i}`, "aria-selected": String(i === active), onpointerdown: (event) => take(event, i) },
           ...(option.group ? shownClass(option.group) : option.none ? [mark(NONE), "None of these"] : ["New class ", name(option.text)]),
         ),
       ),
     );
     listbox.hidden = !options.length;
     input.setAttribute("aria-expanded", String(options.length > 0));
-    input.setAttribute("aria-activedescendant", options.length ? `option-${active}` : "");
+    input.setAttribute("aria-activedescendant", options.length ? `${listbox.id}-${active}` : "");
   }
 
   function close() {
@@ -105,6 +105,7 @@ function combobox(input, listbox) {
 
 export function init() {
   combobox($("label-as"), $("label-options"));
+  combobox($("item-as"), $("item-options")); // of a phone, where the other is on another page
   $("confirm").onclick = actions.confirm;
   $("none").onclick = actions.noneOfThese;
   $("clear").onclick = actions.clear;

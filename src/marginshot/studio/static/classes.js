@@ -2,7 +2,7 @@
 
 import { addClass, addClasses, labelAs } from "./actions.js";
 import { editClass } from "./dialogs.js";
-import { $, count, el, name, percent, refill, settled } from "./dom.js";
+import { $, count, el, name, refill, settled, share } from "./dom.js";
 import { keyOf, mark } from "./labels.js";
 import { meant } from "./spelling.js";
 import { NONE, on, state } from "./store.js";
@@ -11,7 +11,7 @@ import { show } from "./views.js";
 /** Numbers of a class in columns: its items, those that you labelled, and the share expected to be right. */
 function numbers(group) {
   const number = (text, title) => el("span", { class: "number", title }, text);
-  const right = group.accuracy === null ? "" : percent(group.accuracy);
+  const right = group.accuracy === null ? "" : share(group.accuracy);
   const wrong = group.accuracy === null ? "All its items were labelled by you" : `${right} of its items are expected to be right`;
   return [number(count(state.counts.get(group.id) || 0), "Items"), number(count(group.examples), "Labelled by you"), number(right, wrong)];
 }

@@ -72,7 +72,7 @@ export const percent = (p, digits = 0) => `${(100 * p).toFixed(digits)} %`;
 /** Shares below 1 % keep a digit: "0.4 %". Certainty is not printed for what is only nearly certain. */
 export function share(p) {
   if (p > 0.99 && p < 1) return percent(Math.min(p, 0.999), 1);
-  return percent(p, p > 0 && p < 0.01 ? 1 : 0);
+  return percent(p, p >= 0.0005 && p < 0.01 ? 1 : 0);
 }
 
 /** 'undone: label 2 items' -> 'Undone: label 2 items.' */

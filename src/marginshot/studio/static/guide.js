@@ -4,11 +4,12 @@ import { drawAudit } from "./actions.js";
 import { get } from "./api.js";
 import { button } from "./dialog.js";
 import { nameClasses } from "./dialogs.js";
-import { $, count, el, items, labels, percent, refill, settled, share } from "./dom.js";
+import { $, count, el, items, labels, refill, settled, share } from "./dom.js";
 import { exportAll } from "./export.js";
 import { recall, remember } from "./memory.js";
+import { estimate } from "./progress.js";
 import { FOREIGN, GIVEN, on, state } from "./store.js";
-import { BATCH, resort, show, target } from "./views.js";
+import { BATCH, resort, show, target, targetWords } from "./views.js";
 
 const SAMPLE = 30; // items of a random check
 const QUICK = 30; // items on a check list that are sooner checked than learned from
@@ -101,7 +102,7 @@ const NEXT = (n) => `Label these ${count(n)}: they tell most about all others.`;
 function teaching(now) {
   if (now >= target()) return null;
   if (todo && todo.reached && todo.rows.length <= QUICK && todo.rows.length) {
-    const words = `Check these ${items(todo.rows.length)}: then ${percent(target())} of all are expected to be right.`;
+    const words = `Check these ${items(todo.rows.length)}: then ${targetWords()} of all are expected to be right.`;
     return working("worklist", () => words) ?? { step: "worklist", words, buttons: [button(`Check ${items(todo.rows.length)}`, () => show("worklist"), "main")] };
   }
   const finished = state.view.id === "next" && state.view.order.length > 0;
@@ -120,21 +121,20 @@ function checking(now) {
     return { step: "audit", words, buttons: [...looking("audit", "Go on"), exporting] };
   }
   if (!audit?.result) {
-    const words = `${percent(target())} reached: ${share(now)} of all items are expected to be right. Make sure with ${SAMPLE} random ones.`;
+    const words = `${targetWords()} reached: ${share(now)} of all items are expected to be right. Make sure with ${SAMPLE} random ones.`;
     return { step: "audit", words, buttons: [button(`Draw ${SAMPLE} random items`, sample, "main"), exporting], reached: true };
   }
   if (audit.result[2] < target()) {
-    const words = `The random check found ${percent(audit.result[0])} right, less than ${percent(target())}. Label ${BATCH} more.`;
+    const words = `The random check found ${share(audit.result[0])} right, less than ${targetWords()}. Label ${BATCH} more.`;
     return working("next", NEXT) ?? { step: "next", words, buttons: [button(`Label ${BATCH}`, () => show("next"), "main"), button("Check again", sample), exporting] };
   }
   return null;
 }
 
 function finished(now) {
-  const [value, low, high] = state.project.audit.result;
   const words = [
     el("strong", {}, "Done."),
-    ` All ${items(state.n)} have a label. ${share(now)} are expected to be right; the random check says ${percent(value)} (${Math.round(100 * low)}–${Math.round(100 * high)}).`,
+    ` All ${items(state.n)} have a label. ${share(now)} are expected to be right; the random check says ${estimate(state.project.audit.result)}.`,
   ];
   return { step: "export", words, buttons: [button("Export …", exportAll, "main"), button("Check again", sample)], done: true };
 }

@@ -5,7 +5,7 @@ import { get } from "./api.js";
 import { button } from "./dialog.js";
 import { $, count, el, name, refill, sentence, settled, share } from "./dom.js";
 import { isSplit, matesOf, sizeOf } from "./events.js";
-import { badge, isHidden, mark, percentOf, shownLabel, stateWords, thumb, verdict } from "./labels.js";
+import { badge, isHidden, mark, shownLabel, stateWords, thumb, verdict } from "./labels.js";
 import { on, state, UNREADABLE, want } from "./store.js";
 import { look } from "./viewer.js";
 import { show, splitEvents } from "./views.js";
@@ -98,7 +98,7 @@ function draw() {
   $("item-empty").hidden = row >= 0;
   $("item-body").hidden = row < 0 || !shown;
   if (row < 0 || !shown || shown.row !== row) return;
-  const words = [percentOf(row), stateWords(row), verdict(row) && `answer ${verdict(row)}`].filter(Boolean).join(" · ");
+  const words = [stateWords(row), verdict(row) && `answer ${verdict(row)}`].filter(Boolean).join(" · ");
   const picture = $("item-face").dataset.row === String(row) ? $("item-face").firstChild : face(row);
   $("item-face").dataset.row = row;
   $("item-face").replaceChildren(...(picture ? [picture] : []));

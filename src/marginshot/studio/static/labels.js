@@ -1,6 +1,6 @@
 /* How a label looks and is called: key, colour, shape, words. */
 
-import { el, name, share } from "./dom.js";
+import { el, name, percent } from "./dom.js";
 import { matesOf } from "./events.js";
 import { ACCEPTED, CHECKED, FOREIGN, GIVEN, NONE, READY, state, UNANSWERED, UNREADABLE } from "./store.js";
 
@@ -39,10 +39,10 @@ const drawn = (row) => state.project?.audit?.rows.indexOf(row) ?? -1;
 
 export const shownLabel = (row) => (isHidden(row) ? UNANSWERED : state.label[row]);
 
-/** Probability of the label shown; none where a person gave it. */
+/** Probability of the label shown, in whole percents that are never 100; none where a person gave it. */
 export function percentOf(row) {
   const label = shownLabel(row);
-  return label === UNANSWERED || label === NONE || state.flags[row] & CHECKED ? "" : share(state.confidence[row] / 255);
+  return label === UNANSWERED || label === NONE || state.flags[row] & CHECKED ? "" : percent(Math.min(state.confidence[row] / 255, 0.99));
 }
 
 /** In an audit, once the person has said theirs: the answer that the item had. */

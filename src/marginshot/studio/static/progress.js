@@ -1,10 +1,10 @@
 /* Progress: the head line, encoding with time left, expected accuracy and its curve, the audit, problems. */
 
-import { $, count, duration, el, items, labels, name, percent, sentence, svg } from "./dom.js";
+import { $, count, duration, el, items, labels, name, percent, sentence, share, svg } from "./dom.js";
 import { on, state } from "./store.js";
 
 /** "91 % (88–94)" */
-export const estimate = ([value, low, high]) => `${percent(value)} (${Math.round(100 * low)}–${Math.round(100 * high)})`;
+export const estimate = ([value, low, high]) => `${share(value)} (${Math.round(100 * low)}–${Math.round(100 * high)})`;
 
 const WIDTH = 260, HEIGHT = 120, LEFT = 38, BOTTOM = 16;
 
@@ -69,7 +69,7 @@ function drawProgress() {
   const { project } = state;
   const facts = [
     project.expected ? fact("Expected accuracy, all items", estimate(project.expected)) : null,
-    project.open ? fact(`Of the ${count(project.open[0])} not labelled by you`, percent(project.open[1])) : null,
+    project.open ? fact(`Of the ${count(project.open[0])} not labelled by you`, share(project.open[1])) : null,
     project.audit?.result ? fact("By random check, all items", estimate(project.audit.result)) : null,
     fact("Labels given", count(project.n_labelled)),
     project.n_none ? fact("None of these", count(project.n_none)) : null,

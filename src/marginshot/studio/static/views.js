@@ -1,7 +1,7 @@
 /* Which items the middle shows, in which order. A view is a snapshot: once touched, it changes only when asked. */
 
 import { get } from "./api.js";
-import { settled } from "./dom.js";
+import { percent, settled } from "./dom.js";
 import * as events from "./events.js";
 import * as grid from "./grid.js";
 import { recall, remember } from "./memory.js";
@@ -14,6 +14,8 @@ export const BATCH = 12; // items to label next at once
 
 /** Share of all items that are to be right. */
 export const target = () => recall().target ?? 0.95;
+/** "95 %", "99.5 %" */
+export const targetWords = () => percent(target(), Math.round(1000 * target()) % 10 ? 1 : 0);
 
 async function worklist(wanted = target()) {
   remember({ target: wanted });
