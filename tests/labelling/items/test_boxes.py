@@ -107,6 +107,15 @@ def test_boxes_are_labelled_and_empty_pictures_are_not(season, run):
 
 
 @pytest.mark.usefixtures("own_cache")
+def test_several_are_boxes(season, run):
+    words = ["label", "season", "--boxes", "md.json", "--examples", "examples.csv", "--encoder", "pixels"]
+    assert run(*words, "--out", "out")[0] == 0
+    page = Path("out/gallery.html").read_text(encoding="utf-8")
+    assert "boxes in 2 classes" in page
+    assert "boxs" not in page
+    assert "and these are boxes" in run(*words, "--out", "out", "--export", "xmp")[2]
+
+
 def test_corrections_of_boxes_are_kept_in_the_next_run(season, run):
     words = [
         "label",

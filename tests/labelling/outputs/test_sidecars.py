@@ -93,10 +93,9 @@ def test_a_guess_is_no_keyword_of_a_person_and_gives_way_to_the_next(workplace):
     "mark", ['m:guess="red"/>', "><m:guess>red</m:guess></rdf:Description>"], ids=["attribute", "element"]
 )
 def test_the_mark_of_a_guess_is_found_as_other_programs_write_it(mark):
-    held = SIDECAR.decode().replace("harbour", "red").replace("</rdf:RDF>", "") + (
-        f'<rdf:Description rdf:about="" xmlns:m="https://marginshot.readthedocs.io/ns/1.0/" {mark}</rdf:RDF></x:xmpmeta>'
-    )
-    held = held.replace("</x:xmpmeta><rdf", "<rdf").encode()
+    namespace = 'xmlns:m="https://marginshot.readthedocs.io/ns/1.0/"'
+    marked = f'<rdf:Description rdf:about="" {namespace} {mark}</rdf:RDF>'
+    held = SIDECAR.decode().replace("harbour", "red").replace("</rdf:RDF>", marked).encode()
     assert read_keywords(held, Path("x")) == ()
     assert read_keywords(with_keyword(held, "rose", Path("x")), Path("x")) == ("rose",)
 

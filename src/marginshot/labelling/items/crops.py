@@ -65,6 +65,7 @@ class DetectedBox(Kind):
     """Boxes in pictures; a content is a `Crop`."""
 
     name = "box"
+    plural = "boxes"
     in_folder = True
     has_image = True
     are_pictures = True

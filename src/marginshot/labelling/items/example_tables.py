@@ -176,16 +176,16 @@ def _column_of_files(table: Table, path: Path, names: FileNames) -> str:
         ranked = counts.most_common()
         if len(ranked) > 1 and ranked[0][1] == ranked[1][1]:
             raise ValueError(
-                f"{path}: the columns {ranked[0][0]!r} and {ranked[1][0]!r} both name {names.kind}s of {names.folder}. "
-                "Call the right one path."
+                f"{path}: the columns {ranked[0][0]!r} and {ranked[1][0]!r} both name {names.kind.plural} of "
+                f"{names.folder}. Call the right one path."
             )
         if ranked:
             return ranked[0][0]
     if usual:
         return usual[0]
     raise ValueError(
-        f"{path}: no column names {names.kind}s of {names.folder}; it has {listed(table.columns)}. Examples need a "
-        "column path with their files and a column label."
+        f"{path}: no column names {names.kind.plural} of {names.folder}; it has {listed(table.columns)}. Examples need "
+        "a column path with their files and a column label."
     )
 
 

@@ -81,7 +81,7 @@ def collect_files(
     n_items = int(collection.listed.sum())
     if all(collection.labels[:n_items]):
         raise ValueError(
-            f"{source} holds no unlabelled {kind} ({n_items} {kind}s, all of them examples of "
+            f"{source} holds no unlabelled {kind} ({n_items} {kind.plural}, all of them examples of "
             f"{len(found_classes)} classes)."
         )
     return collection
@@ -199,7 +199,7 @@ def _search(source: Path, leave_out: Sequence[Path], kind: FileKind | None) -> _
         instead = f"; there are {describe_unread(others)}" if others else ""
         linked = next((f"; {name} {why}" for name, why in skipped.items()), "")
         suffixes = ", ".join(sorted(kind.suffixes))
-        raise ValueError(f"{source} holds no {kind}s ({suffixes}){instead}{linked}.")
+        raise ValueError(f"{source} holds no {kind.plural} ({suffixes}){instead}{linked}.")
     return _Found(kind, paths, dict(others), skipped)
 
 
@@ -235,9 +235,9 @@ def _own_classes(kind: FileKind, source: Path, leave_out: Iterable[Path], known:
     if not classes and not known:
         raise RefusedError(
             "There are no examples: {source} has no class folders inside, and no {examples} were given. Put a few "
-            "{kind}s of each class into a folder named after it, and pass the folder of these with {examples}.",
+            "{kinds} of each class into a folder named after it, and pass the folder of these with {examples}.",
             source=source,
-            kind=kind,
+            kinds=kind.plural,
             examples=Option.EXAMPLES,
         )
     return _from_class_folders(kind, classes)
@@ -268,7 +268,7 @@ def read_examples(
             examples += _from_class_folders(kind, folders)
         elif is_keywords(source):
             if not kind.are_pictures:
-                raise RefusedError(f"pictures have keywords, and these are {kind}s.", at_fault=Option.EXAMPLES)
+                raise RefusedError(f"pictures have keywords, and these are {kind.plural}.", at_fault=Option.EXAMPLES)
             tagged, told = labels_by_keyword(folder, find_files(folder, left_out, [kind]), classes)
             examples += [Example(picture, label) for picture, label in tagged]
             notes += told
@@ -303,7 +303,7 @@ def _from_class_folders(kind: FileKind, folders: Iterable[Path]) -> list[Example
         paths = list(find_files(folder, (), [kind]))
         if not paths:
             raise ValueError(
-                f"The class {folder.name!r} has no examples: {folder} holds no {kind}s. Put one there or "
+                f"The class {folder.name!r} has no examples: {folder} holds no {kind.plural}. Put one there or "
                 "remove the folder."
             )
         examples += [Example(content, folder.name.strip()) for path in paths for content in kind.contents_of(path)]

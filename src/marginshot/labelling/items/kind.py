@@ -53,6 +53,11 @@ class Kind(ABC):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def plural(self) -> str:
+        """Several items in a sentence."""
+        return f"{self.name}s"
+
     @abstractmethod
     def encoder(self, name: str | None = None, device: str = "auto", contents: Any = ()) -> ItemEncoder | None:
         """The encoder of that ``name``, or the usual one for these ``contents``; None where contents are embeddings."""

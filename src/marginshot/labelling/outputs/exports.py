@@ -110,13 +110,15 @@ def how_to_open(tool: Tool, labelling: Result, out: Path, prefix: str = "") -> s
 def _check_fiftyone(collection: Collection) -> None:
     if not collection.kind.are_pictures:
         raise RefusedError(
-            f"FiftyOne holds pictures, and these are {collection.kind}s; choose bulk.", at_fault=Option.EXPORTS
+            f"FiftyOne holds pictures, and these are {collection.kind.plural}; choose bulk.", at_fault=Option.EXPORTS
         )
 
 
 def _check_sidecars(collection: Collection) -> None:
     if not (collection.kind.are_pictures and collection.kind.in_files):
-        raise RefusedError(f"sidecars are of pictures, and these are {collection.kind}s.", at_fault=Option.EXPORTS)
+        raise RefusedError(
+            f"sidecars are of pictures, and these are {collection.kind.plural}.", at_fault=Option.EXPORTS
+        )
 
 
 def _check_boxes(collection: Collection) -> None:
@@ -130,7 +132,9 @@ def _check_boxes(collection: Collection) -> None:
 
 def _check_camtrap(collection: Collection) -> None:
     if not collection.kind.are_pictures:
-        raise RefusedError(f"Camtrap DP holds pictures, and these are {collection.kind}s.", at_fault=Option.EXPORTS)
+        raise RefusedError(
+            f"Camtrap DP holds pictures, and these are {collection.kind.plural}.", at_fault=Option.EXPORTS
+        )
 
 
 def _check_label_studio(collection: Collection) -> None:
@@ -158,7 +162,7 @@ def _open_metadata(first: Path, labelling: Result) -> str:
     kind = labelling.collection.kind
     builder = "imagefolder" if kind.are_pictures else "audiofolder"
     return (
-        f"put {first} into the folder of the {kind}s, unless they were moved beside it, then "
+        f"put {first} into the folder of the {kind.plural}, unless they were moved beside it, then "
         f'datasets.load_dataset("{builder}", data_dir="THAT-FOLDER")'
     )
 

@@ -73,6 +73,7 @@ def render_gallery(labelling: Result, folder: Path | None = None) -> str:
         points = thread.submit(embedding_map, labelling.X)
         return template.render(
             kind=kind.name,
+            kinds=kind.plural,
             sound=partial(_sound_address, labelling.collection, folder),
             unit="file" if kind.in_files else "row",
             layout="items" if kind.has_image else "texts",

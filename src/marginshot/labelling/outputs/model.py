@@ -104,7 +104,7 @@ class LabelModel:
     def collect(self, folder: PathLike, leave_out: PathLike | Sequence[PathLike] = ()) -> Collection:
         """The items of a folder that are of the model's kind; a model of rows of tables is an error."""
         if not isinstance(self.kind, FileKind):
-            raise ValueError(f"The model labels {self.kind}s; {os.fspath(folder)} is a folder.")
+            raise ValueError(f"The model labels {self.kind.plural}; {os.fspath(folder)} is a folder.")
         return collect_unlabelled(Path(folder), as_paths(leave_out), self.kind)
 
     def label_table(
@@ -151,7 +151,7 @@ class LabelModel:
     ) -> Labelling:
         """Label a collection; another version of the model's encoder is worth a warning."""
         if collection.kind != self.kind:
-            raise ValueError(f"The model labels {self.kind}s; got {collection.kind}s.")
+            raise ValueError(f"The model labels {self.kind.plural}; got {collection.kind.plural}.")
         if encoder is not None and encoder.identity != self.identity:
             warn_user(
                 f"the model was fitted with {self.identity!r}; here is {encoder.identity!r}. Labels may differ; fit "

@@ -50,8 +50,8 @@ def label_images(
         Pictures at any depth.
     examples : path or sequence of paths, optional
         A folder with one sub-folder per class, a table with columns ``path`` and ``label`` or others of that meaning,
-        a JSON export of Label Studio, or "xmp" for the keywords of the pictures. Without any, the direct sub-folders of ``folder`` are the classes, and the
-        pictures beside them are to be labelled.
+        a JSON export of Label Studio, or "xmp" for the keywords of the pictures. Without any, the direct sub-folders of
+        ``folder`` are the classes, and the pictures beside them are to be labelled.
     classes : sequence of str, optional
         Names of classes, each with an example, that a CSV file could not hold otherwise, such as ``None`` or ``NA``.
     encoder : str, default="efficientnet-lite0"

@@ -184,7 +184,7 @@ class Session:
     def __repr__(self) -> str:
         names = {known.id: known.name for known in self.state.classes} | {NONE: FOREIGN}
         said = describe_labels(names[code] for code in self.state.given.tolist() if code != UNKNOWN)
-        return f"{type(self).__name__}({self.n_items:,} {self.kind}s; said: {said})"
+        return f"{type(self).__name__}({self.n_items:,} {self.kind.plural}; said: {said})"
 
     def _encode(self, background: bool) -> None:
         if background:
