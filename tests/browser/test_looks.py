@@ -44,7 +44,8 @@ COLUMNS = """() => {
   const right = (node) => node.getBoundingClientRect().right;
   const head = [...document.querySelectorAll("#class-head span")].slice(1).map(right);
   const rows = [...document.querySelectorAll("#class-list .look")];
-  return rows.every((row) => [...row.querySelectorAll(".number")].every((cell, i) => Math.abs(right(cell) - head[i]) < 1));
+  const under = (cell, i) => Math.abs(right(cell) - head[i]) < 1;
+  return rows.every((row) => [...row.querySelectorAll(".number")].every(under));
 }"""
 
 
