@@ -26,6 +26,9 @@ OPTIONAL = {
 }  # fmt: skip
 
 
+CELL = ["--regime=balanced", "--way=2", "--shot=1", "--max-tasks=2", "--methods=protonet,simpleshot", "--of=protonet"]
+
+
 def run(folder, missing, *arguments):
     command = [sys.executable, "-c", BLOCK.format(missing=set(missing)), *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -50,6 +53,10 @@ def place(tmp_path, monkeypatch):
         ("matplotlib", "figures", ["evaluate", "digits", "--tasks", "2", "--report", "new.html"]),
         ("matplotlib", "figures", ["figure", "--out", "new.svg"]),
         ("pyarrow", "parquet", ["evaluate", "digits", "--tasks", "2", "--predictions", "new.parquet"]),
+        ("numba", "evaluate", ["regimes", "digits", *CELL, "--out", "new"]),
+        ("matplotlib", "figures", ["regimes", "digits", *CELL, "--out", "new"]),
+        ("numba", "evaluate", ["reproduce", "glyphs", "--epochs", "1", "--out", "new"]),
+        ("numba", "evaluate", ["tune", "digits", "--trials", "1", "--out", "new.toml"]),
         ("pyarrow", "parquet", ["label", "table.csv", "--text", "text", "--out", "new.parquet"]),
         ("PIL", "pictures", ["label", "photos", "--encoder", "pixels", "--out", "new"]),
         ("onnxruntime", "pictures", ["label", "photos", "--out", "new"]),

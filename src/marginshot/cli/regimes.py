@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from marginshot._lib.extras import need
 from marginshot.cli import _errors
 from marginshot.cli._options import Jobs, Plugins, load_plugins, parse_methods
 from marginshot.cli._output import check_outputs, clean, emit, emit_grid, progress_bar, say
@@ -79,6 +80,8 @@ def command(
 
     Example: marginshot regimes features.npz digits --way 5 --way 20 -j 2 --out regimes/
     """
+    need("numba")
+    need("matplotlib")  # draws the heat map when all cells are done
     check_folder(out, resume=resume, force=force)
     from marginshot.data.features import load_features
     from marginshot.evaluation.regime_table import RegimeTable

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from marginshot._lib.extras import need
 from marginshot.cli._options import Jobs
 from marginshot.cli._output import check_outputs, emit, emit_grid, say
 from marginshot.cli._recipes import Recipe, load_recipe, recipe_names
@@ -73,6 +74,7 @@ def command(
         raise typer.BadParameter(
             f"{chosen.name} is tested on {chosen.test['dataset']}: give its folder.", param_hint="--test-data"
         )
+    need("numba")  # compares the methods when all is trained
     from marginshot.vision.settings import Hardware
 
     hardware = Hardware(
