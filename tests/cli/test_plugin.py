@@ -101,6 +101,24 @@ def test_tensors_are_taken_and_probabilities_are_optional(cli):
     assert "Tensors" in run.out
 
 
+def test_tensors_of_a_type_that_numpy_has_not_are_taken(cli):
+    pytest.importorskip("torch")
+    Path("tensors.py").write_text(
+        TENSORS.replace("@ weights", "@ weights).bfloat16()").replace("return torch", "return (torch")
+    )
+    run = cli("evaluate", "digits", "--tasks", 10, "--shot", 1, "--methods", "tensors", "--plugin", "tensors.py")
+    assert run.code == 0, run.err
+
+
+@pytest.mark.parametrize("given", ["scores * 0 + 1.5", "scores * 0 - 0.1", "scores * float('nan')"])
+def test_probabilities_that_are_none_are_named(fails, given):
+    """A result with them could be written, and not be read again."""
+    write_method("scores = query[:, :, :5]")
+    Path("mine.py").write_text(Path("mine.py").read_text().replace("return None", f"return {given}"))
+    command = ("evaluate", "digits", "--tasks", 10, "--methods", "mine", "--plugin", "mine.py", "--json", "r.json")
+    assert "Method 'mine' must give probabilities between 0 and 1; got" in fails(*command)
+
+
 def test_probabilities_of_another_shape_are_named(fails):
     write_method("scores = query[:, :, :5]")
     text = Path("mine.py").read_text().replace("return None", "return scores[:, :, 0]")

@@ -136,7 +136,8 @@ def predict(method: Method, batch: TaskBatch, stop: int | None = None) -> NDArra
 def as_array(values: Any) -> NDArray[np.float64]:
     """Numbers of a method in double precision; a torch tensor, on any device and with a gradient, is taken too."""
     detach = getattr(values, "detach", None)
-    return np.asarray(values if detach is None else detach().cpu(), dtype=np.float64)
+    # In double precision, because NumPy has no bfloat16.
+    return np.asarray(values if detach is None else detach().cpu().double(), dtype=np.float64)
 
 
 def find_probabilities(method: Method, scores: NDArray[np.float64]) -> NDArray[np.float64] | None:
@@ -151,6 +152,9 @@ def find_probabilities(method: Method, scores: NDArray[np.float64]) -> NDArray[n
             f"Method {method.name!r} must give probabilities of shape (tasks, queries, classes), {scores.shape} here; "
             f"got {array.shape}."
         )
+    strange = array[~((array >= 0) & (array <= 1))]
+    if len(strange):
+        raise ValueError(f"Method {method.name!r} must give probabilities between 0 and 1; got {strange[0]:g}.")
     return array
 
 
