@@ -192,6 +192,9 @@ def test_own_results_are_replaced_others_are_not(cli, fails):
         (["digits", "--methods", ","], "no method given"),
         (["digits", "digits"], "Two sets of features are called 'digits'"),
         (["digits", "--json", "no/such/folder/result.json"], "there is no folder no/such/folder"),
+        (["digits", "--json", "."], "Cannot write .: it is a folder. Give the name of a file."),
+        (["."], "a folder of features needs one .npy per class"),
+        (["digits", "--seed", 2**128], "seed must be less than 2**128; got 340282366920938463463374607431768211456"),
         (["digits", "--report", "."], "it is a folder. Give the name of a file."),
         (["digits", "--report", "/proc/report.html"], "Cannot write /proc/report.html: No such file or directory"),
         (["digits", "--resume"], "there is nothing to continue without --json"),
@@ -342,8 +345,20 @@ def test_intervals_over_classes_are_printed_on_demand(cli, fails):
     assert result.ci95_classes > 1.5 * result.ci95
     assert f"{100 * result.accuracy:.2f} ± {100 * result.ci95_classes:.2f}" in outcome.out
     assert "± 95 % interval over tasks;" in cli(*command, "--shot", 1).out
-    message = fails("evaluate", "digits", *QUICK, "--way", 10, "--intervals", "classes")
-    assert "There is no interval over classes for digits, 10 ways: it needs more classes than ways" in message
+
+
+def test_intervals_over_classes_that_there_cannot_be_are_refused_before_the_work(fails, monkeypatch):
+    monkeypatch.setattr("marginshot.cli.evaluate.run_tasks", None)
+    message = fails("evaluate", "digits", *QUICK, "--way", 10, "--intervals", "classes", "--json", "result.json")
+    assert "There is no interval over classes for digits, 10 ways: it needs more classes than ways." in message
+
+
+def test_the_result_is_kept_where_tasks_are_too_few_for_intervals_over_classes(cli):
+    command = ("evaluate", "digits", "--tasks", 2, "--shot", 1, "--methods", "protonet", "--json", "result.json")
+    outcome = cli(*command, "--intervals", "classes")
+    assert outcome.code == 2
+    assert "at least two tasks of every class" in outcome.err
+    assert Evaluation.load("result.json").complete
 
 
 def test_interrupted_without_a_file(cli, monkeypatch):

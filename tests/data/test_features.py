@@ -369,3 +369,10 @@ def test_names_and_priors_of_another_kind_are_left_alone():
 def test_names_and_priors_that_do_not_fit_are_named(given, message):
     with pytest.raises(ValueError, match=message):
         make_bank(np.ones((6, 2)), np.array([0, 0, 0, 1, 1, 1]), "strange", **given)
+
+
+def test_a_folder_is_called_by_its_name_from_inside(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", np.ones((2, 3)))
+    np.save("b.npy", np.ones((2, 3)))
+    assert load_features(".").source == tmp_path.name

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from marginshot._lib.extras import need
+from marginshot._lib.files import check_replaceable
 from marginshot.cli import _errors
 from marginshot.cli._options import Jobs, Plugins, load_plugins, parse_methods, parse_tasks
 from marginshot.cli._output import check_outputs, emit, emit_grid, progress_bar, say
@@ -135,14 +136,26 @@ def command(
         reference=reference,
         prior=f"names, sharpness {sharpness:g}" if prior is Prior.NAMES else prior,
     )
+    if intervals is Intervals.CLASSES:
+        check_classes(run)
     finished = None if force else look_back(run, json_path, predictions, resume=resume)
     evaluation = run_tasks(run, json_path, jobs, predictions, finished)
-    shown = evaluation.over_classes() if intervals is Intervals.CLASSES else evaluation
     if predictions is not None:
         say(f"Predictions written to {predictions}")
     write(evaluation, json_path)
+    shown = evaluation.over_classes() if intervals is Intervals.CLASSES else evaluation
     write_page(shown, report)
     show(shown, form, intervals)
+
+
+def check_classes(run: Run) -> None:
+    """Raise where all classes occur in every task, so that there are no intervals over classes."""
+    for bank, settings in run.blocks():
+        if settings.n_way >= len(bank.classes):
+            raise ValueError(
+                f"There is no interval over classes for {bank.source}, {settings.n_way} ways: it needs more classes "
+                "than ways."
+            )
 
 
 def load_banks(features: list[str], base: str | None, *, allow_pickle: bool) -> list[FeatureBank]:
@@ -202,6 +215,8 @@ def check_files(
         _check_predictions(predictions, resume=resume)
     if report is not None:
         need("matplotlib")
+    if json_path is not None:
+        check_replaceable(json_path)  # a folder may have no name to put others beside
     beside = [] if json_path is None else [tasks_path(json_path), checkpoint_path(json_path)]
     if predictions is not None:
         from marginshot.evaluation.predictions import predicted_tasks_path

@@ -173,6 +173,7 @@ def load_features(spec: str | os.PathLike[str], *, allow_pickle: bool = False) -
         raise FileNotFoundError(
             f"No features at {os.fspath(spec)!r}. Give a file, a folder of .npy files, or 'digits'."
         )
+    path = path if path.name else path.resolve()  # "." has no name
     _as_texts([path.name], repr(path.name))
     if path.is_dir():
         return _read_folder(path)

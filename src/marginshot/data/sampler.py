@@ -192,6 +192,8 @@ class TaskSampler:
         )
         if seed < 0:
             raise ValueError(f"seed must be at least 0; got {seed}.")
+        if seed >= 2**128:
+            raise ValueError(f"seed must be less than 2**128; got {seed}.")
         check_has_support(bank, self.settings.shots)
         self.seed = seed
         # The table, not the bank: worker processes do not need the names of rows.
