@@ -98,7 +98,7 @@ def test_another_file_in_its_place_is_left_alone_and_nothing_is_acknowledged(ses
     path = Path(session.save())
     (tmp_path / "other").write_bytes(content)
     (tmp_path / "other").replace(path)
-    with pytest.raises(RefusedError, match=r"was replaced by another file .* All that was said here is in .*-kept-"):
+    with pytest.raises(RefusedError, match=r"was replaced by another file, .* All that was said here is in .*-kept-"):
         session.label([2], "a")
     assert session.state.version == 2
     assert path.read_bytes() == content
@@ -138,7 +138,7 @@ def test_a_log_that_is_overwritten_in_place_acknowledges_nothing(session, happen
     if flushed:
         session.save()
     happens(path)
-    with pytest.raises(RefusedError, match=r"was replaced by another file .* All that was said here is in .*-kept-"):
+    with pytest.raises(RefusedError, match=r"was replaced by another file, .* All that was said here is in .*-kept-"):
         session.label([3], "b")
     assert session.state.version == 3
     (kept,) = path.parent.glob("log-kept-*.sqlite")

@@ -62,8 +62,9 @@ def mend(connection: sqlite3.Connection, path: Path) -> str:
         return f"The log {path} was replaced while it was in use; the new file has all that was said."
     if os.path.lexists(path) and (theirs is None or ours[: len(theirs)] != theirs):
         raise RefusedError(
-            f"The log {path} was replaced by another file while it was in use, and nothing was changed. All that was "
-            f"said here is in {_set_aside(connection, path, ours)}. Put that in its place, then open the session again."
+            f"The log {path} was replaced by another file, or written over, while it was in use, and nothing was "
+            f"changed. All that was said here is in {_set_aside(connection, path, ours)}. Put that in its place, then "
+            "open the session again."
         )
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with atomic_path(path, private=True) as temporary:
