@@ -189,7 +189,7 @@ def test_an_audit_hides_the_answer_until_the_person_has_said_theirs(studio, page
         expect(tab.locator("#item-label")).to_contain_text("answer hidden")
         expect(tab.locator("#item-more")).not_to_contain_text("Probabilities")
         tab.press("Enter")
-        tab.says("The audit hides the answer")
+        tab.says("The random check hides the answer")
         tab.press("1")
         expect(tab.item(0).locator(".caption")).to_contain_text(re.compile("class 0 was (right|class [1-4])"))
         expect(tab.item(1)).to_have_attribute("aria-label", re.compile("answer hidden"))

@@ -135,7 +135,7 @@ export function confirm() {
   const rows = targets().filter((row) => shownLabel(row) !== UNANSWERED && !(state.flags[row] & SAID_NONE));
   if (!rows.length) {
     const hidden = targets().some(isHidden);
-    say(hidden ? "The audit hides the answer: press the key of the class that you see, or N." : "There is no label to confirm here yet.", { error: true });
+    say(hidden ? "The random check hides the answer: press the key of the class that you see, or N." : "There is no label to confirm here yet.", { error: true });
     return;
   }
   const label = state.label[rows[0]], number = state.number;
