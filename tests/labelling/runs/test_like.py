@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from marginshot.labelling import Session, label_images, label_table
+from marginshot.labelling.items.collection import describe_labels
 
 SHAPES = {
     "bar": (slice(7, 9), slice(2, 14)),
@@ -113,6 +114,12 @@ def copy_examples() -> bool:
         Path("may-examples-copied", shape).mkdir(parents=True, exist_ok=True)
         shutil.copy(f"may/{shape}-{number}.png", f"may-examples-copied/{shape}")
     return True
+
+
+def test_a_line_on_the_result_counts_new_items_alone(labelled):
+    result = label_images("june", like="may-labelled", cache=False)
+    assert repr(result) == f"Labelling({describe_labels(result.columns()['label'])})"
+    assert len(result.columns()["label"]) == 60
 
 
 def test_old_labels_alone_promise_little_until_new_ones_are_given(labelled, run):

@@ -76,7 +76,7 @@ class Result:
     correction: Correction | None = None
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({describe_labels(self.labels)})"
+        return f"{type(self).__name__}({describe_labels(self.labels[row] for row in self.rows.tolist())})"
 
     @property
     def classes(self) -> tuple[str, ...]:
