@@ -57,3 +57,7 @@ def test_mistakes(fails):
     assert "figure1 is written as .png, .svg, .pdf; got 'line.gif'" in fails("figure", "line.gif")
     Path("holiday.png").write_bytes(b"\x89PNG a picture of mine")
     assert "holiday.png exists and was not written by this command" in fails("figure", "holiday.png")
+
+
+def test_a_seed_below_zero_is_named(fails):
+    assert "Invalid value for '--seed': at least 0; got -1." in fails("figure", "line.svg", "--seed", -1)

@@ -134,6 +134,7 @@ def test_a_rehearsal_says_what_it_is(capsys, monkeypatch, tmp_path):
     write_class_folders(data / "base", tuple(f"class{k:02d}" for k in range(30)), per_class=4, side=20)
     write_class_folders(data / "novel", tuple(f"new{k}" for k in range(6)), per_class=17, side=20)
     arguments = ("reproduce", "tiny", "--data", str(data), "--out", str(out), "--accelerator", "cpu", "-j", "1")
+    (tmp_path / "run").mkdir()  # a folder of any name beside the output is no reason to refuse
     code, printed, said = run(capsys, *arguments, "--dry-run")
     assert (code, printed, out.exists()) == (0, "", False), said
     assert "24 classes, 96 pictures of 16 px" in said

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from marginshot.cli._options import at_least
 from marginshot.cli._output import check_outputs, say
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def command(
     kind: Annotated[
         Kind, typer.Option("--kind", help="The paper's Figure 1, or the line along the λ2 sequence.")
     ] = Kind.FIGURE1,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the points.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", callback=at_least(0), help="Seed of the points.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace a file somebody else made.")] = False,
 ) -> None:
     """Draw a 2-way 1-shot task in the plane: the maximum-margin line, and the line after the queries moved it.

@@ -104,7 +104,7 @@ def describe_plan(recipe: Recipe, data: Path | None, test_data: Path | None, out
     from marginshot._lib.files import check_writable
 
     target = out / recipe.final.run
-    check_writable(next(parent for parent in (target, *target.parents) if parent.is_dir()) / "run")
+    check_writable(next(parent for parent in (target, *target.parents) if parent.is_dir()) / "config.json")
     lines = [_describe_stage(recipe, number, data, out) for number in range(len(recipe.stages))]
     test = _test_images(recipe, test_data)
     methods, shots = recipe.evaluate["methods"], recipe.evaluate["shots"]
