@@ -50,7 +50,7 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        print("| tree | extras | MB | seconds to install |\n|---|---|---|---|")
+        print("| tree | extras | MB | MB of byte code, which pip adds | seconds to install |\n|---|---|---|---|---|")
         if asked.before:
             tree = unpack(asked.before, folder / "before")
             wanted = EXTRAS_BEFORE if asked.all else EXTRAS_BEFORE[:1]
@@ -79,8 +79,18 @@ def install(tree: Path, extras: str, folder: Path, name: str) -> Path:
     subprocess.run([uv, "pip", "install", "--quiet", "--python", str(python), f"{tree}[{extras}]"], check=True)
     seconds = time.perf_counter() - began
     size = sum(path.lstat().st_size for path in environment.rglob("*") if not path.is_dir())
-    print(f"| {name} | {extras or '(none)'} | {size / 1e6:.0f} | {seconds:.0f} |", flush=True)
+    code = size_of_byte_code(python, environment)
+    print(f"| {name} | {extras or '(none)'} | {size / 1e6:.0f} | {code / 1e6:.0f} | {seconds:.0f} |", flush=True)
     return python
+
+
+def size_of_byte_code(python: Path, environment: Path) -> int:
+    """Bytes of the byte code that pip writes when it installs, and uv does not."""
+    with tempfile.TemporaryDirectory() as elsewhere:  # the first commands are to find none
+        usual = {**os.environ, "PYTHONPYCACHEPREFIX": elsewhere}
+        command = [str(python), "-m", "compileall", "-qq", str(environment / "lib")]
+        subprocess.run(command, check=False, env=usual)  # some packages ship templates that are no Python
+        return sum(path.stat().st_size for path in Path(elsewhere).rglob("*.pyc"))
 
 
 def first_commands(python: Path, folder: Path, name: str, researcher: Path | None = None) -> None:
