@@ -78,6 +78,7 @@ class BatchTask:
         self.settings = settings
         self.transformer, self.n_classes = transformer, n_classes
         self.n_tasks, self.n_support = labels.shape
+        self.n_picked = 0
         self.n_query = plain.shape[1] - self.n_support
         self.nearest = np.empty((self.n_tasks, 0, 0), np.int64)
         self.graph_logits: Array | None = None

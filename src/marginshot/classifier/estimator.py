@@ -250,8 +250,8 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
             Without them they are found where the labels show a split to be one (`marginshot.model.domains`); zeros keep
             all rows in one. Only ``feature_transform="discriminant"`` knows domains.
         picked : array of bool of shape (n_rows,), optional
-            Labelled rows that somebody picked because their answers were wrong. They are examples like others. But
-            labels that are hidden to see how far answers can be believed are those of other rows.
+            Labelled rows that somebody picked because their answers were wrong. They are examples like others. But how
+            far answers can be believed is seen by the other rows alone, where a class has others.
         """
         settings = self._settings()
         self._check_options()

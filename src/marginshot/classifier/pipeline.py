@@ -68,16 +68,17 @@ class FittedMixture(Protocol):
 
 
 class ExpertScores(NamedTuple):
-    """Rows of a task, support first, and what the two experts say of the others.
+    """What the two experts say of the queries, and rows that show how far apart the classes are.
 
     Attributes
     ----------
     gram : ndarray of shape (..., M, M)
-        Inner products of the rows, before they were averaged with neighbours.
+        Inner products of rows before they were averaged with neighbours: labelled ones, but none that a person picked
+        because they were wrong, and then the queries.
     labels : ndarray of int of shape (..., n)
-        Classes of those with a label.
+        Classes of the labelled ones.
     transductive, inductive : ndarray of shape (..., m, N)
-        Scores of the others.
+        Scores of the queries.
     """
 
     gram: NDArray[np.floating]
@@ -127,6 +128,8 @@ class Task(Protocol):
     """A task, or a batch of tasks of one size, that does each step when asked."""
 
     n_support: int
+    n_picked: int
+    """Labelled rows that are not hidden, because a person picked them."""
     n_query: int
     n_classes: int
 
@@ -285,7 +288,9 @@ def _sharpness(task: Task, solution: Solution) -> Array:
     if not transductive.shape[-2]:
         return solution.sharpness  # each unlabelled row is of the group of a labelled one
     rows_a_class = (task.n_support + task.n_query) / task.n_classes
-    accuracy = expected_accuracy(gram, labels, transductive.argmax(axis=-1), task.n_classes, rows_a_class)
+    picked_a_class = task.n_picked / task.n_classes
+    answers = transductive.argmax(axis=-1)
+    accuracy = expected_accuracy(gram, labels, answers, task.n_classes, rows_a_class, picked_a_class)
     factors = [match_confidence(transductive, accuracy), WEIGHT_OF_REGRESSION * match_confidence(inductive, accuracy)]
     both = factors[0][..., None, None] * transductive + factors[1][..., None, None] * inductive
     return np.asarray(match_confidence(both, accuracy)[..., None] * np.stack(factors, axis=-1))

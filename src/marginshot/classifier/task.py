@@ -29,7 +29,7 @@ from marginshot.model.neighbours import NeighbourSmoothing, neighbour_weight, ne
 from marginshot.model.platt import Regression, fit_platt
 from marginshot.model.primitives import centre_and_scale
 from marginshot.model.regression import fit_regression
-from marginshot.model.stacking import N_FOLDS, folds_of
+from marginshot.model.stacking import N_FOLDS, fair_labels, folds_of
 from marginshot.model.subsets import SAMPLED_QUERIES, evenly, sample_rows
 from marginshot.model.transforms import CentreAndNormalise, differ_in_length, widened
 from marginshot.solvers.continuation import Path
@@ -94,6 +94,7 @@ class OneTask(ABC):
         self.n_rows = problem.table.shape[0]
         self.n_support, self.n_classes = len(problem.known.index), len(problem.known.classes)
         self.n_query = self.n_rows - self.n_support
+        self.n_picked = int(problem.picked.sum())
         self.domains: Indices | None = None
         self.smoothing: NeighbourSmoothing | None = None
         self.graph: LabelGraph | None = None
@@ -222,12 +223,14 @@ class OneTask(ABC):
             self.fitted_scores(self.predictor(solution.believing(np.array(alone))))(rows, queries)
             for alone in ((1.0, 0.0), (0.0, 1.0))
         )
+        fair = fair_labels(self.chosen_labels, self.problem.picked[self.sample[0]])
+        measured = np.concatenate((self.chosen[: len(fair)][fair], queries))
         if self.smoothing is None:
-            gram = self.gram_of(self.chosen)
+            gram = self.gram_of(measured)
         else:
-            stored = self.smoothing.stored(self.chosen)
+            stored = self.smoothing.stored(measured)
             gram = stored @ stored.T
-        return ExpertScores(gram, self.chosen_labels, transductive, inductive)
+        return ExpertScores(gram, self.chosen_labels[fair], transductive, inductive)
 
     @abstractmethod
     def small(self, problem: Problem) -> OneTask:
@@ -240,14 +243,16 @@ class OneTask(ABC):
         support, labels, weights = self.known.index[positions], self.known.labels[positions], problem.weights[positions]
         chosen = np.union1d(support, queries)
         places = np.searchsorted(chosen, support)
-        counted = np.where(problem.picked[positions], 0.0, weights)
+        picked = problem.picked[positions]
         rows = problem.table.take(chosen)
         if not self.settings.kernel_function.takes_rows:
             rows = rows[:, chosen]
         folds = folds_of(labels, self._groups_of(support), rows[places].sum(axis=1, dtype=np.float64))
         for fold in range(N_FOLDS):
             hidden, kept = folds == fold, folds != fold
-            if not counted[hidden].any() or self.path.interrupted:
+            # Rows picked because they were wrong are unlike their class: alone they show how well it is not known.
+            counted = hidden & ~picked & np.isin(labels, labels[kept & ~picked])
+            if not counted.any() or self.path.interrupted:
                 continue
             task = self.small(
                 replace(
@@ -255,7 +260,7 @@ class OneTask(ABC):
                     table=ArrayRows(rows),
                     known=Labelled(self.known.classes, places[kept], labels[kept]),
                     weights=weights[kept],
-                    picked=problem.picked[positions][kept],
+                    picked=picked[kept],
                     groups=self._groups_of(chosen),
                     domains=None if self.domains is None else self.domains[chosen],
                     transformer=None if problem.transformer is None else clone(problem.transformer),
@@ -264,7 +269,7 @@ class OneTask(ABC):
                 )
             )
             among_queries = np.searchsorted(task.sample[1], places[hidden])
-            yield HiddenLabels(task, among_queries, labels[hidden], counted[hidden], positions[hidden])
+            yield HiddenLabels(task, among_queries, labels[hidden], (weights * counted)[hidden], positions[hidden])
             if task.path.interrupted:
                 self.path = replace(self.path, interrupted=True)
 

@@ -15,6 +15,7 @@ from marginshot.labelling import Session, label_embeddings
 from marginshot.labelling.items.embed import embed_batches, silent
 from marginshot.labelling.items.kinds import PICTURE
 from marginshot.labelling.items.tables import embedding_rows, read_table, write_table
+from marginshot.labelling.items.collection import UNKNOWN
 from marginshot.labelling.session.checks import picked_rows
 from marginshot.labelling.session.encoding import Encoding
 from marginshot.labelling.session.events import EventLog, _choose_journal
@@ -288,6 +289,22 @@ def test_corrections_that_a_person_picked_are_no_check(session, clusters):
     assert picked_rows(session.state).nonzero()[0].tolist() == list(range(10, 20))
     session.undo()
     assert not picked_rows(session.state).any()
+
+
+def test_what_looked_like_none_of_the_classes_was_no_answer_to_check():
+    """Who says the class of an item that was thought to be foreign has not found the answer below right."""
+    rng = np.random.default_rng(0)
+    centres = 4.0 * np.eye(8)
+    X = centres[np.repeat(np.arange(4), 40)] + 0.5 * rng.standard_normal((160, 8))
+    with Session.from_embeddings(X) as session:
+        session.label({40 * c + i: "abc"[c] for c in range(3) for i in range(5)})
+        row = int(np.flatnonzero(session.solve().foreign)[0])
+        answer = session.solve().labels[row]
+        assert answer
+        session.label([row], answer)
+        session.label({40 * c + 20: "abc"[(c + 1) % 3] for c in range(3)})
+        assert session.state.seen["answer"][row] == UNKNOWN
+        assert picked_rows(session.state).nonzero()[0].tolist() == [20, 60, 100]
 
 
 def test_promises_and_their_curve_survive_a_restart_and_follow_undo(tmp_path, clusters):

@@ -37,8 +37,8 @@ def carried(
 ) -> dict[str, Any]:
     """What the log keeps with an act: the ``answers`` of items that it checks, the accuracy ``expected`` before it.
 
-    Items that were not among the rows ``proposed`` are marked as picked. Undo and redo carry nothing: they go back to
-    what other acts carried.
+    Items that were not among the rows ``proposed`` are marked as picked; if these looked like none of the classes, they
+    had no answer to check. Undo and redo carry nothing: they go back to what other acts carried.
     """
     if act.returns:
         return {}
@@ -51,7 +51,7 @@ def carried(
             "answers": {
                 key: [int(answers.codes[row]), round(float(answers.promised[row]), 6), *picked[row]]
                 for key, row in zip(act.keys, slots, strict=True)
-                if answers.codes[row] != UNKNOWN
+                if answers.codes[row] != UNKNOWN and not (answers.foreign[row] and picked[row])
             },
         }
     return kept

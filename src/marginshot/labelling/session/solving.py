@@ -151,7 +151,7 @@ class Solver:
             classifier = fit(y, sample_weight=weights, groups=table.groups, domains=table.domains, picked=picked)
         rejection, foreign = table.find_foreign(known, given, LabelSettings().lose)
         correction, found = (
-            fit_correction(find_evidence(state, ids), np.sum(known >= 0) / len(ids)),
+            fit_correction(find_evidence(state, ids), np.sum((known >= 0) & ~picked) / len(ids)),
             classifier.label_distributions_[: len(rows)],
         )
         found = pooled(found, table.events, given)
