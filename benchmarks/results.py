@@ -81,7 +81,7 @@ class Result:
     @property
     def code(self) -> tuple[str, ...]:
         """The script, and the rooms of the package that it goes through."""
-        rooms = (*ROOMS, *(LABELLING if self.page == "labelling.md" or self.name == "session" else ()))
+        rooms = (*ROOMS, *(LABELLING if self.page == "labelling.md" or self.name in ("session", "people") else ()))
         return (*(f"src/marginshot/{room}" for room in rooms), *(word for word in self.command if word.endswith(".py")))
 
     @property
@@ -132,6 +132,17 @@ RESULTS = (
         features(
             *("efficientnet_lite0-val", "small_resnet-val", "cub_lite0-val", "clinc_minilm-val", "trash_lite0-val"),
             *("esc50_yamnet-val", "trec_minilm-val", "birds_night-val", "birds_burst-val"),
+        ),
+    ),
+    Result(
+        "people",
+        "people.md",
+        25,
+        benchmark("people", "--data", "{data}/..", "--draws", "2", "--rounds", "12"),
+        (
+            *features("efficientnet_lite0-val", "cub_lite0-val", "clinc_minilm-val", "trash_lite0-val"),
+            *features("esc50_yamnet-val", "birds_night-val", "birds_burst-val"),
+            "{data}/../texts/trec.csv",
         ),
     ),
     Result(
