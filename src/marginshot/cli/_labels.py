@@ -263,8 +263,8 @@ def _say_what_is_unlike(labelling: Labelling, outputs: Outputs) -> None:
     elif labelling.n_unlike:
         unlike = counted(labelling.n_unlike, "item looks", "items look")
         say(
-            f"{unlike} unlike all your examples, as by another camera or light (infrared?): nothing tells how many of "
-            "their labels are right. Give some examples of them."
+            f"{unlike} unlike all your examples, as {labelling.collection.kind.other_source}: nothing tells how many "
+            "of their labels are right. Give some examples of them."
         )
 
 

@@ -8,8 +8,9 @@ classes are far apart. The agreement of the given examples is measured likewise.
     logit accuracy = 0.85 logit agreement + 0.65 logit agreement of the given + 0.6 log(rows a class / 16)
                      + 0.45 log(1 + picked labels a class) − 0.35
 
-where rows beyond 16 a class change nothing, and picked labels are those that are never hidden. Scores are multiplied by one number a task, such that their mean largest
-probability is the accuracy expected. Where labels can be hidden, `marginshot.model.stacking` starts from there.
+where rows beyond 16 a class change nothing, and picked labels are those that are never hidden. Scores are multiplied by
+one number a task, such that their mean largest probability is the accuracy expected. Where labels can be hidden,
+`marginshot.model.stacking` starts from there.
 
 Arrays of a batch have a leading axis of tasks, written (...); those of one task have none.
 """
@@ -30,9 +31,9 @@ _GOLDEN = (5**0.5 - 1) / 2  # spreads the places at which the classes begin to d
 # bursts. Left out in turn, these eight are off by 3 to 19 points, 10.6 in the mean: classes that are no clusters
 # (TrashNet, ESC-50) are promised too much, which one label a class cannot reveal.
 OF_AGREEMENT, OF_GIVEN, OF_ROWS, USUAL_ROWS, CONSTANT = 0.85, 0.65, 0.6, 16.0, -0.35
-# With 3, 10 and 30 random labels a class the log-odds of the accuracy are 0.6, 0.9 and 1.4 above those without this term
-# (random worlds of benchmarks/folders.py; standard deviation 0.35, at one label 0.6). Hidden labels tell more: for them
-# the term makes the error of calibration larger by half a point.
+# With 3, 10 and 30 random labels a class the log-odds of the accuracy are 0.6, 0.9 and 1.4 above those without the term
+# (random worlds of benchmarks/folders.py; standard deviation 0.35, at one label 0.6). Labels that are hidden tell more:
+# counted here too, they make the error of calibration larger by half a point.
 OF_PICKED = 0.45
 LEAST_SHARE, MOST_SHARE = 0.02, 0.995  # bounds beyond which a few rows decide
 _STEPS, _LONGEST = 8, 0.6  # of Newton's method, and its longest step

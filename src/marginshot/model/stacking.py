@@ -27,8 +27,8 @@ Indices = NDArray[np.int64]
 N_FOLDS = 3
 # s, in hidden labels. Chosen on the worlds of benchmarks/folders.py. Flat: 0.5 to 5.
 STRENGTH = 1.0
-# b: labels that are right, in advance. Flat: 0 to 20 change nothing where all labels are right. At three labels a class,
-# of which a tenth is wrong, less finds more of them.
+# b: right labels in advance. Flat: 0 to 20 change nothing where all labels are right. At three labels a class, of which
+# a tenth is wrong, fewer find more of these.
 RIGHT_LABELS = 5.0
 _FIRST_WRONG = 0.05  # ε to begin with; 0 would stay
 _STEPS, _LONGEST, _MOST = 30, 0.5, 3.0  # of Newton's method, its longest step, and the bound of |log a_e|

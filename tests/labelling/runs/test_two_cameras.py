@@ -5,6 +5,7 @@ import json
 import numpy as np
 
 from marginshot.labelling import label_embeddings
+from marginshot.labelling.answers.classify import of_domains_without_examples
 
 
 def test_items_of_another_camera_are_told(tmp_path, run):
@@ -22,7 +23,7 @@ def test_items_of_another_camera_are_told(tmp_path, run):
     _, out, _ = run("label", tmp_path / "two.npz", "--label", "label", "--out", tmp_path / "out.csv", "--json")
     assert json.loads(out)["unlike_examples"] == 200
     _, _, told = run("label", tmp_path / "two.npz", "--label", "label", "--out", tmp_path / "again.csv")
-    assert "200 items look unlike all your examples, as by another camera or light" in " ".join(told.split())
+    assert "200 items look unlike all your examples, as from another source" in " ".join(told.split())
 
 
 def test_one_camera_is_not_told_of():
@@ -31,3 +32,13 @@ def test_one_camera_is_not_told_of():
     X = 4.0 * rng.normal(size=(5, 20))[truth] + rng.normal(size=(300, 20))
     names = np.where(np.arange(300) % 60 < 3, [f"class {c}" for c in truth], "")
     assert label_embeddings(X, names.tolist()).n_unlike == 0
+
+
+def test_names_alone_are_no_examples_to_be_unlike():
+    """Texts labelled by names are not all "unlike your examples", however far names lie from texts."""
+    rows, known = np.repeat([0, 1], (200, 4)), np.repeat([-1, 0], (200, 4))
+    assert not of_domains_without_examples(rows, known, 200).any()
+    known[7] = 1
+    assert not of_domains_without_examples(rows, known, 200).any()
+    rows[100:200] = 2
+    assert of_domains_without_examples(rows, known, 200).sum() == 100

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from marginshot.labelling import Session, label_embeddings
+from marginshot.labelling.items.collection import UNKNOWN
 from marginshot.labelling.items.embed import embed_batches, silent
 from marginshot.labelling.items.kinds import PICTURE
 from marginshot.labelling.items.tables import embedding_rows, read_table, write_table
-from marginshot.labelling.items.collection import UNKNOWN
 from marginshot.labelling.session.checks import picked_rows
 from marginshot.labelling.session.encoding import Encoding
 from marginshot.labelling.session.events import EventLog, _choose_journal
@@ -371,7 +371,7 @@ def test_history_tells_undo_too(session):
         (lambda s: s.clear([]), "No items were given"),
         (lambda s: s.label({1: 7}), "name of a class is text; got 7 for 'row 2'"),
         (lambda s: s.label({1: "  "}), "A class needs a name"),
-        (lambda s: s.label({1: "A"}), "have one name but for case"),
+        (lambda s: s.label({1: "A"}), "differ only in case"),
         (lambda s: s.label({1: "x\u202ey"}), "control characters"),
         (lambda s: s.label({1: "-1"}), "cannot be called '-1'"),
         (lambda s: s.label({1: "x" * 2000}), "is not the name of a class"),

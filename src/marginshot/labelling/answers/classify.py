@@ -27,14 +27,14 @@ from marginshot.model.transforms import differ_in_length
 Array = NDArray[np.float64]
 Codes = NDArray[np.integer]
 
-# Suggestions made for each that is wanted where several may be of one event.
+# Suggestions computed per suggestion wanted: where items have events, only one of each event is kept.
 _SPARE = 5
 
-#: Share of the items of an earlier source that would look unlike it.
+#: Share of an earlier source's own items that fall below the threshold of `NamedRows.unlike_old`.
 UNLIKE = 0.05
 
-# Part of the weight of a class's name by which its examples count less. Chosen on the intents of CLINC150 of even
-# number, 15 to 40 of them, with examples at random and corrections of answers. Flat: 0.5 to 0.8.
+# An example counts 1 minus this times the weight of its class's name. Chosen on the even-numbered intents of CLINC150,
+# 15 to 40 of them, with random examples and with corrections of answers. Flat: 0.5 to 0.8.
 _TAKEN_BY_NAME = 2 / 3
 
 
@@ -60,14 +60,14 @@ class NamedRows:
     ----------
     X : ndarray of shape (n_items, n_features)
     names : Names or None
-        They are put among the items.
+        Embeddings of class names, which become labelled rows after the items.
     events : ndarray of int64 of shape (n_items,), optional
         Event of each item: those of one are one example, and have one answer.
     domains : ndarray of int64 of shape (n_items,), optional
         Domain of each item, such as its light, where that is known. Names belong to none: beside them the classifier
         has to find domains by itself.
     old : ndarray of bool of shape (n_items,), optional
-        Items of an earlier source: they and the new ones are each seen from their own mean. For items without names.
+        Items of an earlier source: they and the new ones are each centred on their own mean. For items without names.
     """
 
     def __init__(
@@ -96,16 +96,17 @@ class NamedRows:
 
     @cached_property
     def groups(self) -> NDArray[np.int64] | None:
-        """Event of each row, (n_rows,), names being their own; None where every row is."""
+        """Event of each row, (n_rows,); each name is an event by itself. None where no items share an event."""
         if self.events is None:
             return None
         n_names = len(self.rows) - len(self.X)
         return np.concatenate((self.events, self.events.max(initial=-1) + 1 + np.arange(n_names)))
 
     def examples(self, given: Codes) -> tuple[Codes, Array | None]:
-        """Class (n_rows,) of each row, UNKNOWN for most, and what it counts for, from the classes of items.
+        """Class of each row, (n_rows,), and its weight, (n_rows,) or None for equal weights.
 
-        ``given`` (n_items,) is negative where an item is no example. Names of weight 0 are left out.
+        The class is UNKNOWN for rows that are no example. ``given`` (n_items,) has the classes of items, negative
+        where an item is no example. Names of weight 0 are left out.
         """
         known = np.maximum(one_example_each(given, self.events), UNKNOWN)
         if self._placed is None:
@@ -117,9 +118,10 @@ class NamedRows:
         return np.concatenate((known, named)), np.concatenate((of_items, weights))
 
     def find_foreign(self, known: Codes, given: Codes, lose: float) -> tuple[Rejection, NDArray[np.bool_]]:
-        """The rule that loses a share ``lose`` of the items of known classes, and which items are foreign, (n_items,).
+        """Fit the rule that rejects a share ``lose`` of known classes' items; also return the foreign ones, (n_items,).
 
-        ``known`` (n_rows,) are the `examples` of those ``given`` (n_items,), NONE for what is none of the classes.
+        ``given`` (n_items,) has the labels, NONE for items of none of the classes; ``known`` (n_rows,) has the classes
+        that `examples` returns for them.
         """
         is_name = np.arange(len(known)) >= len(given)
         # Where a class has examples, these alone decide what is foreign to it: its name may lie apart from its items.
@@ -127,15 +129,16 @@ class NamedRows:
         none = np.pad(given == NONE, (0, len(known) - len(given)))
         rejection, foreign = fit_rejection(self.view, examples, lose, none)
         if self.old is not None:
-            # Later items are like the new ones, and come as they are.
+            # Later items resemble the new ones, and are not centred before the rule is applied.
             rejection = replace(rejection, mean=rejection.mean + self._origin_of_new)
         together = pooled(foreign[: len(given), None].astype(np.float64), self.events, given)[:, 0]
         return rejection, together >= 0.5
 
     def unlike_old(self, known: Codes, given: Codes) -> NDArray[np.bool_]:
-        """New items, (n_items,), that look unlike the old ones, as a share `UNLIKE` of these would; see `find_foreign`.
+        """Mask (n_items,) of new items less like the examples than all but a share `UNLIKE` of the old items.
 
-        They are compared as they are, not each from their own mean, so that another camera or light shows.
+        Old and new items are not centred on their own means here, so that another camera or light shows. ``known``
+        and ``given`` are as in `find_foreign`.
         """
         unlike = np.zeros(len(self.X), dtype=bool)
         if self.old is not None and (known[self.old] >= 0).any():
@@ -166,7 +169,7 @@ class NamedRows:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelSettings:
-    """What is asked of the labelling.
+    """Settings of a labelling run.
 
     Parameters
     ----------
@@ -298,7 +301,7 @@ def label_named_rows(
     probabilities = classifier.label_distributions_
     unlabelled = (given < 0) & (given != NONE)
     if table.old is None:
-        unlike = of_domains_without_examples(classifier.domains_, known)[:n_items]
+        unlike = of_domains_without_examples(classifier.domains_, known, n_items)
     else:
         probabilities = table.with_expert_of_old(known, probabilities)
         unlike = table.unlike_old(known, given)
@@ -319,11 +322,15 @@ def label_named_rows(
     return answers, classifier, rejection
 
 
-def of_domains_without_examples(domains: NDArray[np.int64] | None, known: Codes) -> NDArray[np.bool_]:
-    """Rows, (n_rows,), of domains none of whose rows is ``known`` (n_rows,) to be of a class."""
-    if domains is None:
-        return np.zeros(len(known), dtype=bool)
-    return ~np.isin(domains, domains[known >= 0])
+def of_domains_without_examples(domains: NDArray[np.int64] | None, known: Codes, n_items: int) -> NDArray[np.bool_]:
+    """Items, (n_items,), of domains none of whose items is ``known`` (n_rows,) to be of a class.
+
+    Names are the last of the n_rows rows. Where names alone say what the classes are, nothing is unlike the examples.
+    """
+    examples = known[:n_items] >= 0
+    if domains is None or not examples.any():
+        return np.zeros(n_items, dtype=bool)
+    return ~np.isin(domains[:n_items], domains[:n_items][examples])
 
 
 def apply_rows(classifier: TransductiveMaxMarginClassifier, rejection: Rejection, X: NDArray[np.floating]) -> Answers:

@@ -28,8 +28,8 @@ FEWEST_LEFT_OUT = 6
 
 _NEAREST_NONE = 2
 
-# Times the share of items one is willing to lose: so many look like none of the classes where all classes have a name.
-# On eight validation sets with 1 to 10 examples a class it was 7 % at most, where 5 % were to be lost.
+# Multiple of ``lose`` that may look foreign although every class is known. On eight validation sets with 1 to 10
+# examples a class at most 7 % did, where 5 % were to be lost.
 _USUAL = 2.0
 
 
@@ -63,8 +63,8 @@ class Rejection:
 def chance_of_known(foreign: NDArray[np.bool_], is_open: NDArray[np.bool_], lose: float) -> NDArray[np.float64]:
     """Probability (n_items,) that an item is of one of the classes, from which items look ``foreign`` (n_items,).
 
-    Of the items of known classes a share ``lose`` looks foreign. Where many more of those that are ``is_open``
-    (n_items,), without a label of a person, do, most of these belong to classes that have no name yet.
+    Of the items of known classes a share ``lose`` looks foreign. Items that no person has labelled are ``is_open``
+    (n_items,). If a larger share of these looks foreign, most of the foreign ones belong to classes without a name.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def fit_rejection(
     """The rule for new items, and which of the rows themselves are foreign, (n_rows,).
 
     The threshold is where a share ``lose`` of the known items would fall below it. What known items look like is
-    learned from the examples, each left out of its class when it is measured: see `_low_bound`.
+    learned from the examples, each left out of its class when it is measured: see `_low_bound` and `_halfway`.
     With one example a class there is nothing to measure; then the share ``lose`` of all unlabelled items least like any
     class is taken.
 
@@ -96,7 +96,7 @@ def fit_rejection(
     given : ndarray of int of shape (n_rows,)
         Class of each example, negative for all others. At least one is needed.
     lose : float
-        Share of known items that may be lost.
+        Share of the items of known classes that may be rejected.
     none : ndarray of bool of shape (n_rows,), optional
         Items labelled as none of the classes; foreign, whatever their likeness.
     """
@@ -122,23 +122,39 @@ def measure(
     )
     unlabelled = likeness[(given < 0) & ~none]
     if len(left_out) >= FEWEST_LEFT_OUT:
-        return centres, _low_bound(left_out, lose), likeness
+        return centres, _low_bound(left_out, lose, _halfway(rows, members, centres, of_none, left_out)), likeness
     return centres, float(np.quantile(unlabelled, lose)) if len(unlabelled) else -1.0, likeness
 
 
-def _low_bound(seen: Array, share: float) -> float:
+def _low_bound(seen: Array, share: float, highest: float = 1.0) -> float:
     """The value below which the next one falls with probability ``share``, from the n values ``seen``.
 
     A new value is as likely to fall into any of the n + 1 gaps between those seen, so the bound is the one of rank
     share · (n + 1), whatever their distribution (a conformal quantile). Where that lies below the smallest, it is the
-    lower of the smallest and Student's prediction bound, mean + t √(1 + 1/n) s.
+    lowest of the smallest, Student's prediction bound, mean + t √(1 + 1/n) s, and the ``highest`` there may be.
     """
     n = len(seen)
     rank = share * (n + 1)
     if rank >= 1.0:
         return float(np.interp(rank, np.arange(1, n + 1), np.sort(seen)))
     bound = seen.mean() + stdtrit(n - 1, share) * np.sqrt(1.0 + 1.0 / n) * seen.std(ddof=1)
-    return float(min(bound, seen.min()))
+    return float(min(bound, seen.min(), highest))
+
+
+def _halfway(
+    rows: Array, members: list[NDArray[np.int64]], centres: Array, of_none: NDArray[np.floating], left_out: Array
+) -> float:
+    """Middle between the mean likeness of examples to their class, ``left_out`` (n,), and to the closest other class.
+
+    A class without a name is about as far from the others as these are from each other. Few examples, each typical of
+    its cluster, would draw the bound so close that most of the cluster fell below it.
+    """
+    if len(members) < 2:
+        return 1.0
+    to_others = [
+        (rows[own] @ np.delete(centres, c, axis=0).T).max(axis=1) - of_none[own] for c, own in enumerate(members)
+    ]
+    return 0.5 * float(left_out.mean() + np.concatenate(to_others).mean())
 
 
 def _left_out_likeness(rows: Array, members: list[NDArray[np.int64]], centres: Array, c: int) -> Array:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from marginshot.data.pictures import picture_suffixes, pillow_silenced, pillow_version, read_picture
 from marginshot.labelling.items.detector_formats import WHOLE, Box
 from marginshot.labelling.items.encoders import PICTURE_ENCODER, PIXELS, ItemEncoder, PictureEncoder, PixelEncoder
-from marginshot.labelling.items.kind import Kind
+from marginshot.labelling.items.kind import OTHER_CAMERA, Kind
 from marginshot.labelling.items.store import file_digest
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ class DetectedBox(Kind):
     has_image = True
     are_pictures = True
     in_boxes = True
+    other_source = OTHER_CAMERA
     tag = "Image"
 
     @property

@@ -1,6 +1,6 @@
 """What a kind of item has to know: how its items are found, named, hashed, encoded, shown and exported.
 
-Everything else is handed a kind and asks it. `marginshot.labelling.items.kinds` holds those there are.
+All other code asks a kind for these. `marginshot.labelling.items.kinds` lists the kinds there are.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from marginshot.labelling.items.encoders import ItemEncoder
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+
+OTHER_CAMERA = "by another camera or light (infrared?)"
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,8 @@ class Kind(ABC):
         Whether its files are pictures, which other tools show as such.
     in_boxes : bool
         Whether an item is what a detector found in a picture.
+    other_source : str
+        What may make items unlike the others whatever their class, as it ends a sentence.
     tag : str
         Its tag in a configuration of Label Studio.
     """
@@ -48,6 +53,7 @@ class Kind(ABC):
     has_sound: ClassVar[bool] = False
     are_pictures: ClassVar[bool] = False
     in_boxes: ClassVar[bool] = False
+    other_source: ClassVar[str] = "from another source"
     tag: ClassVar[str] = "Text"
 
     def __str__(self) -> str:
@@ -80,7 +86,7 @@ class Kind(ABC):
         return nullcontext()
 
     def keys(self, items: Sequence[str], contents: Any) -> Sequence[str]:
-        """Names (n_items,) by which a log knows the items, whatever is added, removed or sorted; some may be equal."""
+        """Keys (n_items,) of items in a log, which stay when others are added or all are sorted; some may be equal."""
         return items
 
     def called(self, key: str, item: str | None) -> str:

@@ -23,7 +23,7 @@ from marginshot.labelling.items.encoders import (
     PixelEncoder,
     TextEncoder,
 )
-from marginshot.labelling.items.kind import FileKind, Kind
+from marginshot.labelling.items.kind import OTHER_CAMERA, FileKind, Kind
 from marginshot.labelling.items.languages import usual_text_encoder
 from marginshot.labelling.items.sounds import SOUND
 from marginshot.labelling.items.store import file_digest
@@ -41,6 +41,7 @@ class Picture(FileKind):
     name = "picture"
     has_image = True
     are_pictures = True
+    other_source = OTHER_CAMERA
     not_read = pictures.NOT_READ
     tag = "Image"
 

@@ -57,6 +57,7 @@ class Sound(FileKind):
     name = "sound"
     has_image = True
     has_sound = True
+    other_source = "by another recorder or place"
     tag = "Audio"
     not_read = NOT_READ
 

@@ -156,7 +156,7 @@ class Solver:
         )
         found = pooled(found, table.events, given)
         answers = make_answers(state, rows, ids, found, foreign, correction)
-        unlike = of_domains_without_examples(classifier.domains_, known)[: len(rows)]
+        unlike = of_domains_without_examples(classifier.domains_, known, len(rows))
         answers = replace(answers, doubts=self._doubts_of(classifier, state, rows, ids), unlike=rows[unlike])
         listed = rows[self._listed[rows]]
         if len(listed):

@@ -74,7 +74,7 @@ function missing() {
 function unseen() {
   const n = state.project.n_unlike;
   if (!n || state.view.id === "unlike") return null;
-  const words = `${items(n)} ${n === 1 ? "looks" : "look"} unlike all your examples, as by another camera or light. Give some examples of them.`;
+  const words = `${items(n)} ${n === 1 ? "looks" : "look"} unlike all your examples, as by another camera or light, or from another source. Give some examples of them.`;
   return { step: "next", words, buttons: looking("unlike", "Look at them") };
 }
 
