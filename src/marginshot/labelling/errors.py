@@ -1,4 +1,4 @@
-"""Refusals whose sentences name options: as Python spells them here, as the command line does there."""
+"""Refusals whose sentences name options, in the spelling of Python or of the command line."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ IN_PYTHON: Mapping[Option, str] = {
 
 
 class RefusedError(ValueError):
-    """What was asked for cannot be done, or not without a word from the user; nothing was touched.
+    """A request cannot be carried out, or only with an option that permits it; nothing was changed.
 
     Parameters
     ----------
     sentence : str
         What is wrong and what to do, with the names of ``values`` in braces.
     at_fault : Option, optional
-        The option with the value that cannot be.
+        The option whose value is not valid.
     **values : object
-        What stands for the names in braces; an `Option` is spelled as the reader knows it.
+        Values for the names in braces; an `Option` is spelled as the reader knows it.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class RefusedError(ValueError):
         return _rebuild, (type(self), self.sentence, self.at_fault, self.values)
 
     def spell(self, names: Mapping[Option, str]) -> str:
-        """The sentence with options under these ``names``; one that has none there goes by its own."""
+        """The sentence with options under these ``names``; an option that is not among them keeps its own name."""
         if not self.values:
             return self.sentence
         words = {
@@ -89,7 +89,7 @@ def _rebuild(kind: type[RefusedError], sentence: str, at_fault: Option | None, v
 
 
 class OutputExistsError(RefusedError, FileExistsError):
-    """Something is where an output goes, and is not ours to replace."""
+    """A file is where an output goes, and marginshot did not write it, or it was changed since."""
 
 
 class MissingInputError(RefusedError, FileNotFoundError):
@@ -97,4 +97,4 @@ class MissingInputError(RefusedError, FileNotFoundError):
 
 
 class ChangedMeanwhileError(ValueError):
-    """Another page or process has changed what an act was made on; nothing was written."""
+    """Another page or process has changed the labels since the user saw them; nothing was written."""

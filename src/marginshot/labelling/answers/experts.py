@@ -63,7 +63,7 @@ def with_expert_of_old(
 
 
 def _as_old(X: Array, old: NDArray[np.bool_], domains: NDArray[np.int64]) -> Array:
-    """The new items (n_new, n_features), each domain moved to where the old one of the same light lies, or all do."""
+    """The new items (n_new, n_features), each domain shifted to the mean of the old one of its light, or of all."""
     moved = np.array(X[~old])
     for domain in np.unique(domains[~old]):
         own = domains[~old] == domain

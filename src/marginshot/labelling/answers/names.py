@@ -7,14 +7,14 @@ meaning. The mean agreement a of a class's examples, shrunk towards that of all,
 
 Corrections of wrong answers have an agreement of only 0.6 to 0.7 with names that are right, because what the names
 answer well is not corrected. So agreement is pooled over all names, and a name is dropped only below weight 0.3. With
-less pooling or a higher limit, corrections cost 20 points of accuracy on descriptions of software of 16 kinds. The
-price is paid where some names are wrong. Exchanged between half of the classes of CLINC150, they halve the accuracy at
-one example a class, and cost 3 points at three; exchanged between all classes they are dropped at one.
+less pooling or a higher limit, corrections cost 20 points of accuracy on descriptions of software of 16 kinds. Pooling
+has a cost where some names are wrong. With the names of half of CLINC150's classes exchanged, accuracy halves at one
+example a class, and drops by 3 points at three. With all names exchanged, all are dropped at one example.
 
 Beside a name of weight w an example counts for 1 − ⅔ w. Examples are often corrections, which lie near other classes by
-selection, and may move the centre of their class over to the cluster of another: both clusters then change their names.
-That is rarer with this weight, and still happens, mostly where one correction contradicts a name so far that the name
-is left out. Examples at random label as well as in full.
+selection. They may move the centre of their class into the cluster of another class: the two clusters then swap names.
+This is rarer with the lower weight. It still happens, mostly where one correction contradicts a name so strongly that
+the name is left out. With random examples the lower weight costs no accuracy.
 
 A code (`c17`, `12`, a hash) names nothing and is never taken.
 """
@@ -55,12 +55,12 @@ _NUMBERED = {
     "type",
 }
 
-_SHRINKAGE = 8.0  # Examples that the mean over all classes counts for beside those of a class.
-_SURE = 2.0  # Weight of a name by how far the agreement of its examples exceeds that with a meaningless name.
+_SHRINKAGE = 8.0  # Pseudo-count: examples that the mean agreement of all classes counts for beside those of a class.
+_SURE = 2.0  # Slope of a name's weight in 2a − 1, which is 0 for a meaningless name.
 
-# Below it a name is left out: even a row of little weight moves what is estimated from all labelled rows. All three
-# were chosen on CLINC150's intents of even number and descriptions of Debian packages by section, with names that are
-# right, exchanged and half exchanged, beside examples at random and corrections.
+# Names of less weight are left out: even a row of little weight changes estimates from all labelled rows. All three
+# were chosen on CLINC150's even-numbered intents and on descriptions of Debian packages by section, with names that are
+# right, exchanged and half exchanged, and with random examples and corrections.
 _LEAST_WEIGHT = 0.3
 
 
@@ -83,9 +83,10 @@ class Names:
     apart: bool = False
 
     def among(self, X: NDArray[np.floating]) -> Names:
-        """The names where the items ``X`` (n_rows, n_features) lie.
+        """The names, moved to where the items ``X`` (n_rows, n_features) lie if they come from another encoder side.
 
-        Those that lie apart are centred on their mean, then put around that of the items at their mean distance.
+        They are then centred on their own mean and scaled to one length, the mean distance of the items from the mean
+        of the items, which is added.
         """
         if not self.apart:
             return self
@@ -136,7 +137,7 @@ def embed_names(
     store: Store | None,
     descriptions: Sequence[Sequence[str]] | None = None,
 ) -> Names | None:
-    """Embed the class names that are words; None where none is, or where the encoder does not read texts.
+    """Embed the class names that are words; None if no name is, or if the encoder does not read texts.
 
     Parameters
     ----------

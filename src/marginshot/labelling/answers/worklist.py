@@ -1,4 +1,4 @@
-"""What to check for a share of all answers to be right, and how many are right now.
+"""Which answers to check until a given share of all is right, and how many are right now.
 
 The probabilities of answers may be too high or too low. Answers that a person has checked correct those of the others:
 the log-odds of an answer to be right become
@@ -21,9 +21,9 @@ Rows = NDArray[np.int64]
 
 _Z = 1.96  # of an interval of 95 %
 _BOUND = 1e-4  # probabilities are clipped to this and 1 minus this before log-odds
-# Standard deviations, before anything is checked, of a and of b: how far the probabilities of preset `auto` are off on
-# photographs, birds and texts at 1 to 5 examples a class. Twice as much follows the first checks too far, which are of
-# the least sure answers: accuracy promised and reached then differ by 4 points instead of 2.4 (birds, three examples).
+# Prior standard deviations of a and b: the errors of preset `auto`'s probabilities on photographs, birds and texts at 1
+# to 5 examples a class. Doubled, the fit follows the first checks too closely, which are of the least sure answers:
+# accuracy promised and reached then differ by 4 points instead of 2.4 (birds, three examples).
 _DOUBT = np.array([0.5, 0.3])
 # Standard deviation of a with one label a class, where only clusters confirm it; `_DOUBT` holds from two labels on.
 # Left out in turn, expected and true accuracy of eight validation sets differ by 10.6 points in the mean.
@@ -109,7 +109,7 @@ class Correction:
 def fit_correction(
     evidence: Evidence | None = None, labels_a_class: float = 2.0, new_labels_a_class: float | None = None
 ) -> Correction:
-    """Fit the correction to checked answers; without any, probabilities stay as they are, and are in doubt.
+    """Fit the correction to checked answers; without any, it is the prior, which changes no probability.
 
     The mode of a logistic regression under normal priors, by Newton's method.
 
@@ -118,9 +118,9 @@ def fit_correction(
     evidence : Evidence, optional
         Answers that were checked.
     labels_a_class : float, default=2.0
-        Labels that the probabilities rest on.
+        Labels a class that the probabilities were computed from.
     new_labels_a_class : float, optional
-        Of these, the labels of the items that are answered, where others are of an earlier source.
+        Labels a class among the items that are answered, where others are of an earlier source.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def _log_posterior(inputs: Array, right: NDArray[np.bool_], found: Array, doubt:
 def expected_accuracy(
     confidence: NDArray[np.floating], checked: NDArray[np.bool_], correction: Correction | None = None
 ) -> Estimate:
-    """Share of all items that are right: those checked, and of the others as many as their probabilities promise.
+    """Share of all items that are right: checked ones count 1, each other one its corrected probability.
 
     The variance is that of independent answers, Σ p (1 − p), and of the correction. Where all labels are of an earlier
     source, the interval is at least as wide as the mean of those of the answers.
