@@ -59,9 +59,9 @@ def test_a_table_of_descriptions(tickets, run, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--classes", "c1,c2"), "the class 'c1' has no examples, and its name says nothing"),
+        (("--classes", "c1,c2"), "the class 'c1' has no examples, and its name is a code"),
         (("--classes", "billing"), "at least two classes; there is only 'billing'"),
-        (("--classes", "billing,Billing"), "have one name but for case"),
+        (("--classes", "billing,Billing"), "differ only in case"),
         (("--classes", "none.csv"), "there is no none.csv"),
         (("--classes", "tickets.csv"), "tickets.csv has no column 'class'"),
         (("--classes", "billing,bug", "--no-names"), "the class 'billing' has no examples"),
@@ -80,7 +80,7 @@ def test_pictures_have_no_names(workplace, run):
     arguments = ("label", "photos", "--examples", "examples", "--classes", "red,heron", "--out", "labelled")
     code, _, err = run(*arguments)
     assert code == 2
-    assert "the class 'heron' has no examples; only an encoder that reads texts can do without" in err
+    assert "the class 'heron' has no examples, and this encoder cannot read its name instead" in err
 
 
 def test_classes_are_remembered_with_the_other_options(tickets, run):

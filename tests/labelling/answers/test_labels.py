@@ -209,8 +209,8 @@ def test_a_saved_model_says_the_same_and_holds_no_pickle(blobs, tmp_path):
     ("labels", "message"),
     [
         (["a", "b"], "equal lengths; got 3 and 2"),
-        (["a", "A", ""], "have one name but for case"),
-        (["cat", "c\u200bat", ""], "have one name but for case"),
+        (["a", "A", ""], "differ only in case"),
+        (["cat", "c\u200bat", ""], "differ only in case"),
         (["a", "\u200b", ""], r"the class '\\u200b' has no visible character"),
         (["a", "", ""], "there is only 'a'"),
         (["a", "b", "a"], "every item has a label"),

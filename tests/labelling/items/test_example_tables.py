@@ -124,7 +124,7 @@ def test_a_name_alone_means_the_only_file_of_that_name(workplace):
         (["path", "label"], [["../photo/red-2.png", "red"]], "there is no picture '../photo/red-2.png'"),
         (["path", "label"], [["same.png", "red"]], "'same.png' may be one/same.png or two/same.png in photos"),
         (["path", "label"], [["x/red-2.png", "red"], ["y/red-2.png", "red"]],
-         "'x/red-2.png' and 'y/red-2.png' would both be red-2.png in photos"),
+         "'x/red-2.png' and 'y/red-2.png' both match red-2.png in photos"),
     ],
 )  # fmt: skip
 def test_what_is_not_understood_is_one_sentence(workplace, draw_picture, run, header, rows, words):
@@ -294,7 +294,7 @@ def test_the_only_keyword_of_a_picture_is_its_class(workplace, run):
     words = ["label", "photos", "--out", "labelled", "--no-gallery"]
     code, _, err = run(*words, "--examples", "xmp")
     assert code == 0, err
-    assert "Keywords: 3 pictures have one, and are examples; 1 has several, and is none" in err
+    assert "Keywords: 3 pictures have one, and are examples; 1 has several, and is not" in err
     assert "The XMP of photos/red-6.png.xmp cannot be used" in err
     with Path("labelled/labels.csv").open(encoding="utf-8", newline="") as file:
         given = {row["item"]: row["label"] for row in csv.DictReader(file) if row["review"] == "example"}
@@ -317,7 +317,7 @@ def test_of_several_keywords_the_class_that_was_named_counts(workplace):
 
 
 def test_pictures_without_keywords_are_no_examples(workplace):
-    with pytest.raises(RefusedError, match=r"no picture of photos has a keyword of a person. There is none beside"):
+    with pytest.raises(RefusedError, match=r"no picture of photos has a keyword of a person. There is no keyword in"):
         collect_files(Path("photos"), [Path("xmp")])
 
 

@@ -447,7 +447,7 @@ def test_labels_under_a_name_of_ours_are_refused(workplace, run, name):
     assert run("label", "rows.npz", "--out", "labels.csv", "--save", "model", "--no-gallery")[0] == 0
     code, _, err = run("apply", "model", "new.npz", "--out", "new.csv", "--label", name)
     assert code == 2
-    assert f"{name!r} is a column of ours" in " ".join(err.split())
+    assert f"{name!r} is a column that we write" in " ".join(err.split())
 
 
 def test_a_cache_that_cannot_be_made_names_the_ways_out(workplace, run, encoded):

@@ -195,7 +195,7 @@ def test_a_name_of_two_lines_is_one_line_of_a_dry_run(workplace, run, draw_pictu
         (lambda place: (place / "examples" / "empty").mkdir(), "The class 'empty' has no examples"),
         (
             lambda place: shutil.copytree(place / "examples" / "red", place / "examples" / "Red "),
-            "have one name but for",
+            "differ only in",
         ),
         (
             lambda place: shutil.copy(place / "examples/red/example-0.png", place / "examples/blue/copy.png"),
@@ -219,7 +219,7 @@ def test_a_name_of_two_lines_is_one_line_of_a_dry_run(workplace, run, draw_pictu
                 shutil.copytree(place / "examples" / "red", place / "examples" / f"caf{accented}")
                 for accented in ("\u00e9", "e\u0301")
             ],
-            r"the classes 'cafe\u0301' and 'caf\xe9' have one name but for case, spaces or the coding of accents",
+            r"the classes 'cafe\u0301' and 'caf\xe9' differ only in case, spaces or the coding of accents",
         ),
     ],
 )

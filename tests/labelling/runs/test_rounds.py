@@ -425,7 +425,7 @@ def test_what_was_said_of_a_replaced_picture_is_kept_but_not_used(first, workpla
     for again in (False, True):
         code, _, err = run(*AGAIN)
         assert code == 0, err
-        assert ("1 picture was replaced by another, and the label said of it is not used: red-2.png." in err) != again
+        assert ("1 picture was replaced by another, and its label is not used: red-2.png." in err) != again
         (row,) = (row for row in read(first) if row["item"] == "red-2.png")
         assert (row["label"], row["review"] != "example") == ("green", True)
         assert said(first)["red-2.png"] == "pink"
@@ -442,7 +442,7 @@ def test_a_picture_that_was_labelled_and_is_gone_is_named(first, workplace, run)
     for again in (False, True):
         code, _, err = run(*AGAIN)
         assert code == 0, err
-        assert ("1 item that you labelled is gone; what you said is kept: red-2.png." in err) != again
+        assert ("1 item that you labelled is gone; its label is kept: red-2.png." in err) != again
         assert said(first)["red-2.png"] == "pink"
 
 
@@ -462,6 +462,6 @@ def test_corrections_follow_the_rows_of_a_table_that_is_edited(workplace, run):
     for again in (False, True):
         code, _, err = run("label", "t.csv", "--out", "out.csv")
         assert code == 0, err
-        assert ("1 item that you labelled is gone; what you said is kept: 'bake'." in err) != again
+        assert ("1 item that you labelled is gone; its label is kept: 'bake'." in err) != again
         found = {row["body"]: (row["label"], row["review"]) for row in read(out)}
         assert found["late tram"] == ("rail", "example")

@@ -52,17 +52,17 @@ def is_table_of_classes(text: str) -> bool:
 
 
 def check_named(classes: Classes, labels: Iterable[str], encoder: ItemEncoder | None) -> None:
-    """Raise where one of the ``classes`` has no example among the ``labels``, and no name in words."""
+    """Raise if a class has no example among the ``labels``, nor a name in words that the ``encoder`` reads."""
     has_example = set(labels)
     for name in sorted(set(classes) - has_example):
         if encoder is None or text_side(encoder) is None:
             raise RefusedError(
-                f"the class {name!r} has no examples; only an encoder that reads texts can do without.",
+                f"the class {name!r} has no examples, and this encoder cannot read its name instead.",
                 at_fault=Option.CLASSES,
             )
         if not phrasings_of(name, classes[name]):
             raise RefusedError(
-                f"the class {name!r} has no examples, and its name says nothing. Label an item of it, or describe it "
+                f"the class {name!r} has no examples, and its name is a code. Label an item of it, or describe it "
                 "in a table with the columns class and description.",
                 at_fault=Option.CLASSES,
             )

@@ -47,7 +47,7 @@ def collect_boxes(
         As in `folders.collect_files`. A picture of the source stands for the boxes in it; any other is an example as
         a whole. Tables may name boxes.
     said : mapping of str to str
-        Label by the name of a box; it holds against the examples.
+        Label by the name of a box; it overrides the examples.
     classes : collection of str
         Names that are labels in tables of examples, whatever they look like.
     """
@@ -95,7 +95,7 @@ def open_boxes(
 
 
 def _labels_of(found: Mapping[str, Crop], examples: Sequence[Example]) -> tuple[dict[str, str], list[Example]]:
-    """Label of each box that is in an example, and the examples in which none is."""
+    """Label of each box that lies in an example, by name, and the examples without such a box."""
     boxes = defaultdict(list)
     for name, crop in found.items():
         boxes[crop.path].append(name)

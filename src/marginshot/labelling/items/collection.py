@@ -1,4 +1,4 @@
-"""Items with the few labels that are known, whatever they are: pictures, texts or embeddings."""
+"""Items (pictures, texts, sounds or embeddings) with the few labels that are known."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Collection:
     events : ndarray of int64 of shape (n_items,), optional
         Number of the event that each item belongs to; None where every item is its own.
     lent : ndarray of bool of shape (n_items,), optional
-        Items whose label was given to others of their event.
+        Items without a label of their own, which have that of another item of their event.
     old : ndarray of bool of shape (n_items,), optional
         Items of an earlier source, whose labels are examples for the new ones; None where there is no such source.
     notes : tuple of str
@@ -121,7 +121,7 @@ def describe_labels(labels: Iterable[str], most: int = 5) -> str:
 
 
 def check_classes(names: Iterable[str], where: str) -> tuple[str, ...]:
-    """The sorted class names, or an error: fewer than two, two that are one to a reader, or one that is no name.
+    """The sorted class names; raises where there are fewer than two, where two look alike, or one is not valid.
 
     The words for none of the classes are left out.
     """
@@ -133,7 +133,7 @@ def check_classes(names: Iterable[str], where: str) -> tuple[str, ...]:
 
 
 def check_names(names: Iterable[str], where: str) -> tuple[str, ...]:
-    """The sorted class names, any number of them, or an error: two are one to a reader, or one is no name."""
+    """The sorted class names, any number of them; raises where two look alike, or one is not valid."""
     classes = tuple(sorted(set(names)))
     for name in classes:
         if len(name) > _LONGEST_NAME:
@@ -155,7 +155,7 @@ def check_names(names: Iterable[str], where: str) -> tuple[str, ...]:
             # Accents coded in two ways look the same unless escaped.
             shown = repr if len(set(map(_composed, group))) == len(group) else ascii
             raise ValueError(
-                f"{where}: the classes {' and '.join(map(shown, group))} have one name but for case, spaces or the "
+                f"{where}: the classes {' and '.join(map(shown, group))} differ only in case, spaces or the "
                 "coding of accents. Give both the same spelling, or different names."
             )
     return classes

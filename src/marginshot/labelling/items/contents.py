@@ -53,7 +53,7 @@ class Changes:
 
 
 class Files:
-    """The files of a source as they are now; each is read once at most, and only where its stamp is a new one.
+    """The present files of a source; a file is read once at most, and only if its stamp has changed.
 
     Parameters
     ----------
@@ -75,9 +75,9 @@ class Files:
         return key in self._known
 
     def unknown(self, keys: Sequence[str], renamed: Collection[str]) -> list[int]:
-        """Places of the ``keys`` under which there was no file before, but for those ``renamed`` to be there.
+        """Places of the ``keys`` that no file had before, except those that a file was ``renamed`` to.
 
-        None where no file at all was known.
+        The list is empty where no file at all was known.
         """
         known = {*self._known, *renamed}
         return [place for place, key in enumerate(keys) if key not in known] if self._known else []
@@ -146,7 +146,7 @@ def _by_digest(contents: Mapping[str, Content]) -> dict[str, list[str]]:
 
 
 def words(what: str, items: Sequence[str]) -> list[str]:
-    """A sentence on what happened to items, which names the first few; none where there are none.
+    """A sentence on what happened to items, which names the first few; an empty list without items.
 
     Examples
     --------
@@ -167,17 +167,17 @@ _WORDS = {
         "pictures were replaced by others, and their labels are set aside (undo brings them back)",
     ),
     "set aside": (
-        "picture was replaced by another, and the label said of it is not used",
-        "pictures were replaced by others, and the labels said of them are not used",
+        "picture was replaced by another, and its label is not used",
+        "pictures were replaced by others, and their labels are not used",
     ),
     "gone": (
-        "item that you labelled is gone; what you said is kept",
-        "items that you labelled are gone; what you said is kept",
+        "item that you labelled is gone; its label is kept",
+        "items that you labelled are gone; their labels are kept",
     ),
     "taken": ("label is new in the source and was taken", "labels are new in the source and were taken"),
     "overruled": (
-        "label in the source differs from what was said here, which holds",
-        "labels in the source differ from what was said here, which holds",
+        "label in the source differs from the label given here, which is kept",
+        "labels in the source differ from the labels given here, which are kept",
     ),
     "missing": (
         "item with a label is gone from the source; the label is kept",

@@ -14,10 +14,10 @@ from marginshot.data.pictures import is_picture, is_video
 from marginshot.labelling.errors import MissingInputError
 from marginshot.labelling.items.detector_formats import FORMATS, Box, DetectorFormat, UnusableError
 
-#: What a detector of animals calls them: where it knows this category, boxes of no other are to be classified.
+#: A detector's category for animals. Where a detector has it, only boxes of this category are classified.
 ANIMAL = "animal"
 
-_DEEPEST = 50  # levels of lists and objects; both formats have five, and a copy of hundreds is a RecursionError
+_DEEPEST = 50  # levels of lists and objects; both formats have five, and copying hundreds raises RecursionError
 _ADVICE = "Give a file in MegaDetector's output format or in COCO's."
 
 
@@ -96,7 +96,7 @@ class Detections:
         told = [f"{counted(n_empty, 'picture is', 'pictures are')} empty: no box of confidence {self.least:g} or more."]
         if others:
             named = ", ".join(f"{n:,} {name or 'of no category'}" for name, n in others.most_common())
-            told.append(f"Boxes that are no animal keep what the detector says, and get no class: {named}.")
+            told.append(f"Boxes of other things than animals keep the detector's category, and get no class: {named}.")
         if failed:
             told.append(
                 f"{counted(len(failed), 'picture', 'pictures')} could not be read by the detector: "
@@ -131,7 +131,7 @@ def read_detections(path: Path, folder: Path, least: float) -> Detections:
         except UnusableError as error:
             unusable[str(error)] += 1
     if not pictures:
-        told = ", ".join(f"{n:,} x {why}" for why, n in unusable.items()) or "it names none"
+        told = ", ".join(f"{n:,} x {why}" for why, n in unusable.items()) or "it lists no pictures"
         raise ValueError(
             f"{path} has no picture that is in {folder} ({told}). Give the folder that the detector was given."
         )
@@ -172,7 +172,7 @@ def _is_deep(content: Any) -> bool:
 
 
 def _inside(name: Any, folder: Path) -> str:
-    """The path of a picture below ``folder``; raises where it is none, leads elsewhere, or nothing is there."""
+    """The path of a picture below ``folder``; raises if it is not a path, leads elsewhere, or nothing is there."""
     if not isinstance(name, str) or not name.strip() or not is_plain(name):
         raise UnusableError("a picture without a path")
     # Detectors on Windows write backslashes, which are letters of a name elsewhere.

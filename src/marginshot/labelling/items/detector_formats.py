@@ -15,11 +15,11 @@ from typing import Any, ClassVar
 #: Class and probability, the most probable first.
 Ranked = Sequence[tuple[str, float]]
 
-_LONGEST_KEY = 4_000  # digits of a category that are counted on; Python turns no more than 4,300 into a number
+_LONGEST_KEY = 4_000  # digits of the longest category id; Python converts at most 4,300 to a number
 
 
 class UnusableError(ValueError):
-    """An entry of a detector's file that cannot be used; the sentence is counted, not shown one by one."""
+    """An entry of a detector's file that cannot be used; entries are counted by reason, not shown one by one."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ FORMATS: tuple[DetectorFormat, ...] = (MegaDetectorFormat(), CocoFormat())
 def _relative_box(entry: Any, names: Mapping[Any, str], place: tuple[int, int]) -> Box:
     """A box of MegaDetector's."""
     if not isinstance(entry, dict):
-        raise UnusableError("a box that is none")
+        raise UnusableError("an entry that is not a box")
     category = str(entry.get("category", ""))
     return _box(_four(entry.get("bbox")), entry.get("conf"), names.get(category, category), place)
 
@@ -224,7 +224,7 @@ def _pixel_box(
 
 
 def _box(values: tuple[float, float, float, float], confidence: Any, category: str, place: tuple[int, int]) -> Box:
-    """A box of what of it lies in the picture."""
+    """A box, cut to its part inside the picture."""
     x, y, width, height = values
     left, top, right, bottom = (min(max(value, 0.0), 1.0) for value in (x, y, x + width, y + height))
     if not (width > 0 and height > 0 and right > left and bottom > top):
@@ -253,7 +253,7 @@ def _objects(value: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _key(value: Any) -> Any:
-    """An id that can be looked up; lists and the like never can."""
+    """An id if it can be looked up, a number or text; None for anything else, such as a list."""
     return value if isinstance(value, int | str) else None
 
 

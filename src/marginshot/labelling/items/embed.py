@@ -52,7 +52,7 @@ class Embedded:
 def embed(
     collection: Collection, encoder: ItemEncoder | None, store: Store | None, on_progress: Progress = silent
 ) -> Embedded:
-    """Embed every item once per distinct content; what is embedded already is taken as it is.
+    """Embed every distinct content once; embeddings in the cache are reused.
 
     Finished batches are in the cache at once: an interrupted run resumes from there.
 
@@ -61,7 +61,7 @@ def embed(
     collection : Collection
         Pictures, texts or embeddings.
     encoder : ItemEncoder or None
-        Turns contents into embeddings; None where they are.
+        Turns contents into embeddings; None where they are embeddings already.
     store : Store or None
         The cache; None computes everything.
     on_progress : callable, optional
@@ -152,7 +152,7 @@ def printable(item: str) -> str:
 
 
 def _content_keys(collection: Collection, on_progress: Progress) -> tuple[dict[int, str], dict[str, str]]:
-    """Hash of each row's content, and what was wrong with those that cannot even be opened, or were skipped."""
+    """Hash of each row's content, by row, and why the other items cannot be opened or are skipped, by item."""
     kind = collection.kind
     keys: dict[int, str] = {}
     problems = {printable(name): why for name, why in collection.skipped.items()}

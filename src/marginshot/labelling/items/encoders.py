@@ -31,7 +31,7 @@ PIXELS = "pixels"
 SOUND_ENCODER = "log-mel"
 #: Encoders that come with the extras; all others are files or folders, or are downloaded.
 OWN_ENCODERS = frozenset({PICTURE_ENCODER, PIXELS, TEXT_ENCODER, MULTILINGUAL, SOUND_ENCODER})
-#: Before the name or the folder of a model of transformers that reads pictures and texts, CLIP or SigLIP.
+#: Prefix of the name or folder of a transformers model that reads pictures and texts: CLIP or SigLIP.
 CLIP = "clip:"
 
 # Characters. Models read up to 8,192 word pieces; splitting a text of 30 MB into them would take minutes.
@@ -87,7 +87,7 @@ def check_own(name: str, file: Path) -> None:
 
 
 def text_side(encoder: ItemEncoder) -> ItemEncoder | None:
-    """What turns texts into embeddings beside those of ``encoder``; None where nothing does."""
+    """The encoder of texts whose embeddings can be compared with those of ``encoder``; None if there is none."""
     if isinstance(encoder, PictureEncoder):
         return ClipTextEncoder(encoder) if encoder.reads_texts else None
     return encoder if isinstance(encoder, TextEncoder) else None
@@ -182,7 +182,7 @@ class ClipTextEncoder:
 
     @property
     def identity(self) -> str:
-        """That of the network, marked as of texts."""
+        """Identity of the network, marked as its text side."""
         return f"text side of {self._pictures.identity}"
 
     def load(self) -> None:

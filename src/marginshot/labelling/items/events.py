@@ -19,7 +19,7 @@ from marginshot.labelling.items.sources import Source
 #: Seconds between two pictures of an event, the usual gap of camera traps.
 EVENT_GAP = 60.0
 
-# Pictures of one camera at one and the same moment from which on its clock is taken to stand still.
+# A camera's clock is taken to have stopped where this many of its pictures have the same time.
 _STUCK = 20
 
 
@@ -32,7 +32,7 @@ def usual_gap(source: Source, gap: float | None) -> float:
 
 
 def with_events(collection: Collection, gap: float) -> Collection:
-    """The collection with its events, and labels lent within each where they agree; as it is where ``gap`` is 0.
+    """The collection with its events, and labels lent within each where they agree; unchanged where ``gap`` is 0.
 
     Parameters
     ----------
@@ -89,7 +89,9 @@ def _number(moments: dict[Path, tuple[str, datetime | None]], gap: float) -> dic
 
 
 def lend(labels: Sequence[str], events: NDArray[np.int64]) -> tuple[tuple[str, ...], NDArray[np.bool_]]:
-    """The labels with those of events filled in, and which are lent; an event with two labels is split, and lends none.
+    """Give unlabelled items the label of their event; an event with two labels is split, and lends none.
+
+    Returns the labels (n_items,), and a mask (n_items,) of the items that got theirs in this way.
 
     Examples
     --------

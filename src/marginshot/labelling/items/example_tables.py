@@ -55,10 +55,10 @@ class FileNames:
     _meant: dict[str, str] = field(default_factory=dict)
 
     def find(self, name: str) -> Sequence[Any]:
-        """The contents that a name means; none where there is no such file.
+        """The contents that a name means; empty where there is no such file.
 
-        A name is a path in the folder or beside the table. Else it is the address of a file or a path on another
-        machine, and means the file whose path ends as it does, or with which it ends; two such files are an error.
+        A name is a path in the folder or beside the table. Otherwise it is a URL, or a path on another machine: it
+        means the file whose path ends with it, or whose path it ends with. Two such files are an error.
         """
         if name in self.items:
             return [Path(name)]
@@ -69,7 +69,7 @@ class FileNames:
         other = self._meant.setdefault(file, name)
         if other != name:
             raise ValueError(
-                f"{other!r} and {name!r} would both be {file} in {self.folder}. Leave out the one that is not."
+                f"{other!r} and {name!r} both match {file} in {self.folder}. Remove the one that means another file."
             )
         return self.kind.find(self.folder, file)
 
@@ -147,9 +147,9 @@ def parts_of(name: str) -> list[str]:
 
 
 def read_pairs(table: Table, path: Path, names: FileNames, classes: Names[str]) -> tuple[list[tuple[Any, str]], str]:
-    """Contents with their labels, and a sentence on the columns that were taken where these do not say it.
+    """Contents with their labels, and a sentence on the columns taken, empty where they have the usual names.
 
-    Rows without a name or a label are ones the user has not come to yet.
+    Rows without a name or a label are skipped: the user has not filled them in yet.
     """
     of_files = _column_of_files(table, path, names)
     of_labels = _column_of_labels(table, path, of_files)

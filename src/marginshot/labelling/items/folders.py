@@ -64,7 +64,7 @@ def collect_files(
     leave_out : sequence of Path
         Folders inside ``source`` that are no input, such as the output.
     said : sequence of Example
-        Items that the user labelled in tables that a run wrote, beside the other examples, against which they hold.
+        Items that the user labelled in tables that a run wrote; these labels override other examples.
     classes : collection of str
         Names that are labels in tables of examples, whatever they look like: see `tables.given_labels`.
     kind : FileKind, optional
@@ -95,7 +95,7 @@ def open_files(
     classes: Names[str] = (),
     kind: FileKind | None = None,
 ) -> Collection:
-    """The items of `collect_files`, none or all of which may have a label; sub-folders are no classes."""
+    """The items of ``source``, any number of them with a label; unlike `collect_files`, sub-folders are no classes."""
     _check_folder(source)
     kind = kind or kind_of_folder(source, leave_out)
     given, notes = read_examples(kind, examples, source, classes, leave_out=leave_out)
@@ -113,7 +113,7 @@ def _check_folder(source: Path) -> None:
 
 
 def _corrected(given: Sequence[Example], said: Sequence[Example]) -> list[Example]:
-    """The examples ``given`` and what was ``said``, which holds where both are of one item."""
+    """The examples ``given``, overridden by those ``said`` of the same items."""
     since = {example.content for example in said}
     return [*(example for example in given if example.content not in since), *said]
 
@@ -174,7 +174,7 @@ def kind_of_folder(source: Path, leave_out: Iterable[Path] = ()) -> FileKind:
 
 
 def contents_below(source: Path, leave_out: Iterable[Path] = ()) -> dict[str, Any]:
-    """The content of each item of ``source`` by its name; none where there are none."""
+    """The content of each item of ``source`` by its name; empty where there are none."""
     kind = kind_of_folder(source, leave_out)
     paths = find_files(source, leave_out, [kind])
     return {item_name(kind, content, source): content for path in paths for content in kind.contents_of(path)}
@@ -253,7 +253,7 @@ def read_examples(
 ) -> tuple[list[Example], list[str]]:
     """The examples in class folders and tables, and sentences on how these were read.
 
-    Tables may name files in the ``folder``, but for those in folders to ``leave_out``, and ``items``.
+    Tables may name ``items``, and files in the ``folder`` except those in folders to ``leave_out``.
     """
     examples: list[Example] = []
     notes: list[str] = []
@@ -351,7 +351,7 @@ def _digest(kind: FileKind, content: Any, sizes: set[int]) -> str:
 
 
 def check_can_be_made(folder: Path) -> None:
-    """Raise unless ``folder`` is one that can be written, or can become one."""
+    """Raise unless ``folder`` can be written, or created."""
     whole = folder.absolute()
     above = next(place for place in (whole, *whole.parents) if os.path.lexists(place))
     if not above.is_dir():

@@ -19,7 +19,7 @@ TASK_SUFFIX = ".json"
 #: What addresses of files on its own machine begin with.
 LOCAL_FILES = "/data/local-files/?d="
 
-# What JSON-MIN tells of an annotation beside the data of the task and the answers.
+# Fields of an annotation in JSON-MIN that are neither data of the task nor answers.
 _ABOUT = ("id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time")
 
 

@@ -1,4 +1,4 @@
-"""In colour or by infrared: the light of each picture of camera traps, which shifts its embedding as a camera does."""
+"""The light of camera-trap pictures, colour or infrared: it shifts embeddings as another camera does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from marginshot.labelling.items.embed import Progress, silent
 from marginshot.labelling.items.shots import in_colour
 from marginshot.labelling.items.store import Store
 
-#: Items of either light from which on it is a domain: the mean of fewer is too noisy an origin.
+#: Fewest items of each light for lights to be domains: the mean of fewer is too noisy an origin.
 LEAST_ITEMS = 50
 
 _IN_COLOUR, _INFRARED, _UNREAD = 0, 1, -1
@@ -62,8 +62,8 @@ def describe_lights(lights: NDArray[np.int64]) -> str:
     """A sentence on ``lights`` (n_items,) that are taken for domains."""
     counts = Counter(lights.tolist())
     return (
-        f"{counts[_IN_COLOUR]:,} items are in colour and {counts[_INFRARED]:,} by infrared: either light is seen "
-        "from its own mean, so that it counts for no class."
+        f"{counts[_IN_COLOUR]:,} items are in colour and {counts[_INFRARED]:,} by infrared: each light is centred "
+        "on its own mean, so that it does not pass for a difference between classes."
     )
 
 
@@ -86,9 +86,9 @@ def _look(files: Sequence[Path], store: Store | None, on_progress: Progress) -> 
 
 
 def _key(file: Path) -> str:
-    """Under which the cache has the light of a file as it is now; empty for one that cannot be opened.
+    """Cache key for the light of a file in its present version; empty for a file that cannot be opened.
 
-    To hash its content would take as long as to look at it.
+    The key is made of path, time and size: to hash the content would take as long as to look at the picture.
     """
     try:
         now = file.stat()

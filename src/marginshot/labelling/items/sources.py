@@ -135,7 +135,7 @@ def open_unlabelled(path: Path, column: str | None) -> Source:
         return opened
     wanted = column or "label"
     if wanted in ("item", *REVIEW_COLUMNS):
-        raise RefusedError(f"{wanted!r} is a column of ours; give the labels another name.", at_fault=Option.LABEL)
+        raise RefusedError(f"{wanted!r} is a column that we write; name the labels otherwise.", at_fault=Option.LABEL)
     if wanted in opened.table.columns:
         raise RefusedError(
             "{source} has a column {column!r} already. Name the new column with {label}.",

@@ -139,7 +139,7 @@ class Store:
         return found
 
     def keep(self, keys: Sequence[str], vectors: NDArray[np.float32]) -> None:
-        """Store one embedding per key. A cache that cannot be written is worth a warning, not the end of the work."""
+        """Store one embedding per key; only warn where the cache cannot be written."""
         now = time.time()
         content = [(key, vector.astype("<f4").tobytes()) for key, vector in zip(keys, vectors, strict=True)]
         self._add("embeddings", [(key, vector, now, _checksum(key, vector)) for key, vector in content])
@@ -197,8 +197,8 @@ class Store:
     def own_output(self, path: Path, *, private: bool = False) -> Iterator[Path]:
         """A temporary path whose content takes the place of ``path``, which is known as ours from then on.
 
-        The new content is announced before it is there: after a kill at any moment what lies at ``path``, the old or
-        the new, is known.
+        The digest of the new content is stored before the content takes its place. Whichever of the two is at ``path``
+        after a kill, it is known as ours.
         """
         name = str(path.resolve())
         with atomic_path(path, private=private) as temporary:

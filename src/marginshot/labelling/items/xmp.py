@@ -67,10 +67,10 @@ def labels_by_keyword(
             classes=Option.CLASSES,
         )
     if not found:
-        why = unusable[0] if unusable else "There is none beside them and none inside."
+        why = unusable[0] if unusable else "There is no keyword in their sidecars nor inside them."
         raise RefusedError(f"no picture of {folder} has a keyword of a person. {why}", at_fault=Option.EXAMPLES)
     one = counted(len(found), "picture has one, and is an example", "pictures have one, and are examples")
-    rest = f"; {several}, and {'is' if n_several == 1 else 'are'} none" if n_several else ""
+    rest = f"; {several}, and {'is' if n_several == 1 else 'are'} not" if n_several else ""
     unread = [f"{counted(len(unusable), 'picture is', 'pictures are')} no example. {unusable[0]}"] if unusable else []
     return found, [f"Keywords: {one}{rest}.", *unread]
 
