@@ -198,9 +198,9 @@ def test_links_in_the_way_are_not_followed(workplace):
 
 def test_what_has_no_place_is_refused_before_the_work(workplace):
     one = {"items": ("a#0:05-0:10",), "labels": ("",), "listed": np.ones(1, dtype=bool)}
-    with pytest.raises(RefusedError, match=r"metadata\.jsonl is of files, and a box is none"):
+    with pytest.raises(RefusedError, match=r"metadata\.jsonl lists files, and a box is not one"):
         check_whole_files(Collection(BOX, contents=[None], **one))
-    with pytest.raises(RefusedError, match="YOLO's folders hold pictures, and a sound is none"):
+    with pytest.raises(RefusedError, match="YOLO's folders hold pictures; a sound is not one"):
         check_pictures(Collection(SOUND, contents=[Path("a.wav")], **one))
     with pytest.raises(RefusedError, match="cannot be the name of a folder"):
         check_folders_of_classes(["ash", "é" * 200])

@@ -60,7 +60,7 @@ def test_a_changed_answer_takes_our_copy_along(first, run, action):
     assert code == 0, err
     assert places(place, "red-2") == ["blue"]
     assert places(place, "red-4") == ["pink"]
-    assert "earlier copies from the folder of another class, because the answer is another now" in " ".join(err.split())
+    assert "earlier copies from the folder of another class, because the answer has changed" in " ".join(err.split())
     assert (place / "photos" / "red-2.png").exists()
     assert len(list((place / "labelled").rglob("*.png"))) == 24
 

@@ -173,9 +173,9 @@ def test_a_table_is_not_written_over_itself(tmp_path):
         ({"transfer": "copy"}, 'transfer="copy": only pictures can go into class folders'),
         ({"transfer": "cpy"}, "transfer must be one of copy, move, link; got 'cpy'"),
         ({"exports": ["fiftyone"]}, "exports: FiftyOne holds pictures"),
-        ({"exports": ["huggingface"]}, "exports: metadata.jsonl is of files"),
+        ({"exports": ["huggingface"]}, "exports: metadata.jsonl lists files"),
         ({"exports": ["yolo-cls"]}, "exports: YOLO's folders hold pictures"),
-        ({"exports": ["boxes"]}, "exports: a detector's file is of pictures"),
+        ({"exports": ["boxes"]}, "exports: a detector's file describes pictures"),
         ({"exports": ["camtrap-dp"]}, "exports: Camtrap DP holds pictures of a folder"),
         ({"exports": ["csv"]}, "exports must be among label-studio, fiftyone, bulk, .*, camtrap-dp; got 'csv'"),
     ],
@@ -260,7 +260,7 @@ def test_a_list_that_is_damaged_is_named(workplace):
     (workplace / "labelled").mkdir()
     journal = workplace / "labelled" / transfers.JOURNAL
     journal.write_text(json.dumps({"action": "burn", "folder": "photos", "transfers": []}))
-    with pytest.raises(ValueError, match=r"is damaged.*\(nothing is called 'burn'\)"):
+    with pytest.raises(ValueError, match=r"is damaged.*\(its action 'burn' is unknown\)"):
         resume("labelled", "photos", "move")
     assert journal.exists()
 
@@ -329,7 +329,7 @@ def test_a_model_labels_texts_embeddings_and_tables(tmp_path, blobs):
     rows = read(tmp_path / "new.csv")
     assert list(rows[0]) == ["item", "tree", "probability", "runner_up", "review"]
     assert [row["tree"] for row in rows] == ["ash"] * 10 + ["oak"] * 10
-    with pytest.raises(RefusedError, match="label: 'review' is a column of ours"):
+    with pytest.raises(RefusedError, match="label: 'review' is a column that we write"):
         model.label_table(tmp_path / "new.npz", label="review")
     words = label_texts(["red wine", "late train", "red red wine"], ["a", "b", ""]).model
     assert words.label_texts(["a train, late", "wine red"]).labels == ("b", "a")

@@ -137,6 +137,6 @@ def test_xml_that_could_do_harm_is_refused(content, words):
 
 def test_texts_have_no_sidecars(tmp_path):
     result = label_texts(["late train", "train is late", "sweet cake"], ["travel", "", "food"], cache=False)
-    with pytest.raises(RefusedError, match="sidecars are of pictures"):
+    with pytest.raises(RefusedError, match="sidecars describe pictures"):
         result.write(tmp_path / "labels.csv", exports=["xmp"], cache=False)
     assert not any(tmp_path.iterdir())

@@ -322,7 +322,7 @@ class CamtrapPackage:
         return lines
 
     def _is_outside(self, picture: _Picture) -> bool:
-        """Whether the time of a picture, as far as it is known, is none of its deployment."""
+        """Whether the time of a picture, where known, is outside its deployment."""
         known = self.survey.deployments.get(picture.deployment, {})
         start, end = (known.get(name) for name in ("deploymentStart", "deploymentEnd"))
         if not (picture.timestamp and start and end):

@@ -30,7 +30,7 @@ def check_whole_files(collection: Collection) -> None:
     """Raise RefusedError unless every item is a file of its own, which alone can have a line of metadata."""
     kind, part = collection.kind, collection.first_part()
     if not kind.in_files:
-        raise RefusedError(f"metadata.jsonl is of files, and a {kind} is none.", at_fault=Option.EXPORTS)
+        raise RefusedError(f"metadata.jsonl lists files, and a {kind} is not one.", at_fault=Option.EXPORTS)
     if part is not None:
         raise RefusedError(
             f"{part!r} is a part of a recording, and metadata.jsonl is of whole files; choose bulk.",
@@ -53,7 +53,7 @@ def write_metadata(labelling: Result, path: Path) -> None:
 def check_pictures(collection: Collection) -> None:
     """Raise RefusedError unless every item is a picture of its own."""
     if not (collection.kind.are_pictures and collection.kind.in_files):
-        raise RefusedError(f"YOLO's folders hold pictures, and a {collection.kind} is none.", at_fault=Option.EXPORTS)
+        raise RefusedError(f"YOLO's folders hold pictures; a {collection.kind} is not one.", at_fault=Option.EXPORTS)
 
 
 def check_folders_of_classes(classes: Iterable[str]) -> None:
@@ -136,7 +136,7 @@ def _escaped(letter: str) -> str:
 
 
 def _pack(picture: Path, name: str, archive: ZipFile) -> None:
-    """Add a picture to the archive, uncompressed; what is no file any more, such as a pipe, is as good as gone."""
+    """Add a picture to the archive, uncompressed; raises FileNotFoundError if it is no file (any more)."""
     if not picture.is_file():
         raise FileNotFoundError(picture)
     with picture.open("rb") as file:

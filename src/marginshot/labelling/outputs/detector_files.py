@@ -22,7 +22,7 @@ def write_boxes(labelling: Result, path: Path) -> None:
     """Write the detector's file once more, with the classes of its boxes; all else in it stays."""
     source = labelling.request.source
     if source is None or source.boxes is None:
-        raise RefusedError("a detector's file comes from one; label with {boxes}.", boxes=Option.BOXES)
+        raise RefusedError("the export 'boxes' fills in a detector's file; name it with {boxes}.", boxes=Option.BOXES)
     contents = labelling.collection.contents
     ranked = {contents[row].box.place: own for row in labelling.rows.tolist() if (own := ranking(labelling, row))}
     content = source.boxes.form.classified(source.boxes.content, ranked, CLASSIFIER)

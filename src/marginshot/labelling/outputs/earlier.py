@@ -62,7 +62,7 @@ class Earlier:
         return removed, changed
 
     def with_new(self, places: Mapping[Path, Path]) -> Earlier:
-        """The list with those ``places``, by picture, that are free now, or hold a link to the picture."""
+        """The list, and those of the ``places`` (by picture) that are free now or hold a link to the picture."""
         new = {
             self._name(target): str(source)
             for source, target in places.items()

@@ -23,17 +23,17 @@ from marginshot.labelling.outputs.sidecars import write_sidecars
 
 
 def _allow(_: object) -> None:
-    """No check: all of it has a place."""
+    """Allow everything."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Export:
-    """A format, with all that others have to know of it.
+    """An export format.
 
     Parameters
     ----------
     files : tuple of str
-        What it consists of, below the folder of the outputs.
+        Files of the export, below the folder of the outputs.
     write : callable
         Writes a result to these files.
     opened : callable
@@ -43,9 +43,9 @@ class Export:
     check_classes : callable
         Raises RefusedError where a class cannot have its name there.
     only : str, default=""
-        What it is of, where rows of a table have no place in it.
+        Why rows of a table have no place in it; empty where they have.
     reads_files : bool, default=False
-        Whether it holds the files themselves or what stands beside them, as they are before a move.
+        Whether it copies the files, or files beside them, so that it has to be written before a move.
     in_place : str, default=""
         Why files have to stay where they are, if they have to.
     """
@@ -117,14 +117,14 @@ def _check_fiftyone(collection: Collection) -> None:
 def _check_sidecars(collection: Collection) -> None:
     if not (collection.kind.are_pictures and collection.kind.in_files):
         raise RefusedError(
-            f"sidecars are of pictures, and these are {collection.kind.plural}.", at_fault=Option.EXPORTS
+            f"sidecars describe pictures, and these are {collection.kind.plural}.", at_fault=Option.EXPORTS
         )
 
 
 def _check_boxes(collection: Collection) -> None:
     if not collection.kind.in_boxes:
         raise RefusedError(
-            "a detector's file is made from one; leave 'boxes' out of {exports}, or label with {boxes}.",
+            "'boxes' fills in a detector's file; name that with {boxes}, or leave 'boxes' out of {exports}.",
             exports=Option.EXPORTS,
             boxes=Option.BOXES,
         )
@@ -260,7 +260,7 @@ EXPORTS: dict[Tool, Export] = {
         write=lambda labelling, paths: write_sidecars(labelling, paths[0]),
         opened=lambda first, _: f"unzip -n {first} -d FOLDER-OF-THE-PICTURES",
         check=_check_sidecars,
-        only="sidecars are of pictures",
+        only="sidecars describe pictures",
         reads_files=True,
     ),
     Tool.HUGGING_FACE: Export(
@@ -268,7 +268,7 @@ EXPORTS: dict[Tool, Export] = {
         write=lambda labelling, paths: datasets.write_metadata(labelling, paths[0]),
         opened=_open_metadata,
         check=datasets.check_whole_files,
-        only="metadata.jsonl is of files",
+        only="metadata.jsonl lists files",
     ),
     Tool.YOLO: Export(
         files=("yolo-cls.zip",),
@@ -286,7 +286,7 @@ EXPORTS: dict[Tool, Export] = {
             f"{first}, with the folder of pictures, in Timelapse, AddaxAI or whatever reads the detector's files"
         ),
         check=_check_boxes,
-        only="a detector's file is of pictures",
+        only="a detector's file describes pictures",
     ),
     Tool.CAMTRAP: Export(
         files=tuple(f"camtrap-dp/{name}" for name in camtrap.FILES),

@@ -75,8 +75,8 @@ class Labelling(Result):
         force : bool, default=False
             Replace files that others made or changed.
         cache : bool or path, default=True
-            Where it is kept which files are ours: the user's cache folder or the one given. Without, all that exists
-            is somebody else's.
+            Remember which files marginshot wrote, in the user's cache folder or the one given. False takes every
+            existing file for somebody else's.
 
         Returns
         -------

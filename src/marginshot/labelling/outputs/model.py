@@ -49,7 +49,7 @@ _HEADER, _CLASSIFIER, _REJECTION = "about.json", "classifier.npz", "rejection.np
 
 @dataclass(frozen=True)
 class LabelModel:
-    """What labels new items, no examples needed.
+    """A fitted model, which labels new items without examples.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class LabelModel:
     rejection : Rejection
         The rule for items of none of the classes.
     kind : Kind
-        What it was fitted on.
+        Kind of the items that it was fitted on.
     encoder : str
         Name of the encoder; empty for embeddings.
     identity : str

@@ -1,6 +1,6 @@
 """Checks of a saved model that may be damaged, or made by somebody else: its header, its planes, its rule.
 
-A number that is not finite would give every item the first class, and an index out of range rows of nowhere.
+A number that is not finite would give every item the first class. An index out of range would name no row.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOST_FEATURES = 2**20
 
 
 def check_header(header: Mapping[str, Any]) -> None:
-    """Raise ValueError unless kind, encoder and identity are what they are called."""
+    """Raise ValueError unless the kind is known, and encoder and identity are texts."""
     if not isinstance(header["kind"], str) or header["kind"] not in KINDS:
         raise ValueError(f"its kind is {header['kind']!r:.60}")
     for name in ("encoder", "identity"):
@@ -57,7 +57,7 @@ def check_planes(path: Path) -> None:
 
 
 def check_features(n_features: object) -> int:
-    """The number of features of a classifier; raises ValueError where it is none."""
+    """The number of features of a classifier; raises ValueError where it is not valid."""
     if type(n_features) is not int or not 1 <= n_features <= _MOST_FEATURES:
         raise ValueError(f"its number of features is {n_features!r:.60}")
     return n_features

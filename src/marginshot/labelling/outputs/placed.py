@@ -50,11 +50,11 @@ class Placed:
     conflicts : tuple of Transfer
         Pictures left where they are, because another file has their name.
     stale : tuple of Path
-        Pictures that are in the folder of another class as well, and that are not, or no longer, as a run put them.
+        Pictures that are also in the folder of another class, put there by no run, or changed since a run did.
     vanished : tuple of Transfer
         Pictures that were gone when their turn came.
     removed : tuple of Path
-        Copies and links of earlier runs that were removed, because their pictures are answered otherwise now.
+        Copies and links of earlier runs that were removed, because their pictures now have another class.
     """
 
     action: Action
@@ -72,7 +72,7 @@ class Placed:
         if self.removed:
             copies = "1 earlier copy" if len(self.removed) == 1 else f"{len(self.removed):,} earlier copies"
             told.append(
-                f"Removed {copies} from the folder of another class, because the answer is another now; the first was "
+                f"Removed {copies} from the folder of another class, because the answer has changed; the first was "
                 f"{self.removed[0]}."
             )
         if self.stale:

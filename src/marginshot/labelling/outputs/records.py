@@ -63,7 +63,7 @@ def record_path(table: Path) -> Path:
 
 
 def row_keys(columns: Mapping[str, Sequence[Any]], named_by: Sequence[str]) -> list[str]:
-    """A name for each row, (n_rows,), which stays when rows are sorted: what the columns ``named_by`` hold."""
+    """Key of each row, (n_rows,), made of the columns ``named_by``, so that it stays when rows are sorted."""
     rows = [[as_text(value) for value in row] for row in zip(*(columns[name] for name in named_by), strict=True)]
     names = [row[0] if len(row) == 1 else hashlib.sha256(json.dumps(row).encode()).hexdigest() for row in rows]
     seen: Counter[str] = Counter()
@@ -118,7 +118,7 @@ class Corrections:
     given : mapping of str to str
         Labels that were examples when the table was written, by key.
     n_guesses : int
-        Labels that are still those we wrote, examples aside.
+        Labels that the user left as a run wrote them, without examples.
     n_ignored : int
         Changed cells of our columns beside the labels that do not confirm a label; they are ignored.
     whole : bool, default=True

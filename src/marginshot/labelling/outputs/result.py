@@ -186,7 +186,7 @@ class Result:
     def n_unlike(self) -> int:
         """Number of items that look unlike all examples, as by another camera or light.
 
-        Beside an earlier source, number of new items that look unlike the old ones, as few of these would.
+        Beside an earlier source: number of new items that look less like the old ones than nearly all of these do.
         """
         return 0 if self.answers.unlike is None else int(self.answers.unlike.sum())
 

@@ -25,7 +25,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a labelling came to.
+    """Number of items that each class got.
 
     Parameters
     ----------

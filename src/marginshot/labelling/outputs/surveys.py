@@ -35,7 +35,7 @@ class Survey:
     Parameters
     ----------
     deployments : mapping of str to mapping of str to str
-        Columns of Camtrap DP by the deployment, as far as they are filled in.
+        Filled-in columns of Camtrap DP, by deployment.
     about : mapping of str to object
         Its ``datapackage.json``: title, contributors, project and the like.
     """

@@ -201,7 +201,7 @@ def _read_journal(out: Path) -> tuple[Job, list[Transfer]]:
     content = read_json(journal, what, advice)
     with reading(journal, what, advice):
         if content["action"] not in get_args(Action):
-            raise ValueError(f"nothing is called {content['action']!r}")
+            raise ValueError(f"its action {content['action']!r} is unknown")
         begun = Job(content["action"], content["folder"], dict(content.get("request", {})))
         plan = [Transfer(Path(source), Path(target)) for source, target in content["transfers"]]
         _check_bound(plan, begun, content.get("out", str(out.resolve())), out)  # earlier versions did not write it
