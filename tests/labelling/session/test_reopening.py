@@ -43,7 +43,7 @@ def test_labels_go_with_renamed_and_moved_pictures(photos):
         ]
         assert [entry.words for entry in session.history("heron.png")] == [
             'label 3 items "red", "blue", "green"',
-            "follow 2 items to other names",
+            "keep the labels of 2 items under new names",
         ]
         session.undo()  # the label, not the name
         assert labels(session) == {}
@@ -147,7 +147,7 @@ def test_pictures_sorted_into_class_folders_since_are_labelled(photos):
         assert found["red/green-3.png"] == "green"
         assert "4 labels are new in the source and were taken" in session.notes[1]
         assert session.notes[2] == (
-            "1 label in the source differs from what was said here, which holds: red/green-3.png."
+            "1 label in the source differs from the label given here, which is kept: red/green-3.png."
         )
         # "trip" has been a folder all along.
         assert "trip" not in found.values()
@@ -172,7 +172,7 @@ def test_labels_new_in_a_table_are_taken_unless_something_else_was_said(tmp_path
         taken = ["2 labels are new in the source and were taken: deep sleep, late bus."]
         assert session.notes == [
             *([] if round_ else taken),
-            "1 label in the source differs from what was said here, which holds: sweet pie.",
+            "1 label in the source differs from the label given here, which is kept: sweet pie.",
         ]
 
 

@@ -129,7 +129,7 @@ class Said:
         self.new = {names.get(key, key) for key in self.new}
 
     def hear(self, memory: Memory, *, follow: bool) -> None:
-        """Add the labels in the session of the source; labels found in tables now are newer and hold."""
+        """Add the labels in the session of the source, overridden by those found in tables now, which are newer."""
         heard = {key: label for key, label in memory.hear(follow=follow).items() if key not in self.new}
         n_new = sum(label not in ("", self.labels.get(key)) for key, label in heard.items())
         self.labels = {key: label for key, label in {**self.labels, **heard}.items() if label}
@@ -175,7 +175,7 @@ class Said:
 
 
 def _free(renamed: Mapping[str, str], labels: Container[str]) -> dict[str, str]:
-    """The new names by the old ones, but for those where another label is, and stays."""
+    """The ``renamed`` keys, new by old, except where the new key has a label of its own, which stays."""
     free = dict(renamed)
     while taken := [old for old, new in free.items() if new in labels and new not in free]:
         free = {old: new for old, new in free.items() if old not in taken}
@@ -270,7 +270,7 @@ def _filled(table: Table, record: Record, source: Source, classes: Names[str]) -
 
 
 def _find(path: Path, table: Table, others: Sequence[Path], classes: Names[str]) -> tuple[Path, Record, Corrections]:
-    """What ``table`` is a copy of, be it of itself, with the record of that, and what was changed since."""
+    """The written table that ``table`` is, or is a copy of, with its record, and what was changed since."""
     found = []
     for home, record in _records([path, *others]):
         changed = record.corrections(table.columns, classes)

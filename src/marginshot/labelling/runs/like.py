@@ -58,7 +58,7 @@ def open_old(
     _check_apart(old.source, new.path)
     if not any(old.collection.labels):
         raise RefusedError(
-            f"no person has labelled an item of {old.source}, so that there is nothing to learn from it.",
+            f"no person has labelled an item of {old.source}, so nothing can be learned from it.",
             at_fault=Option.LIKE,
         )
     if encoder is not None:

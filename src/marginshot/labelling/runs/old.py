@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from marginshot.labelling.errors import Option, RefusedError
 from marginshot.labelling.items.collection import Collection, means_none
 
-#: New items whose labels are asked for where none of them has one.
+#: Number of new items to suggest for labelling while none of them has a label.
 N_NARROWING = 12
 
 
@@ -87,7 +87,7 @@ def _lent(collection: Collection) -> NDArray[np.bool_]:
 
 
 def _name_of(item: str, old: Old) -> str:
-    """An old item as no new one is called."""
+    """A name for an old item that no new item has."""
     return f"{old.source.as_posix()}/{item}" if old.collection.kind.in_folder else f"{old.source.name}: {item}"
 
 
@@ -99,5 +99,5 @@ def _words(old: Old) -> str:
     labels, classes = ("label" if len(given) == 1 else "labels"), ("class" if n_classes == 1 else "classes")
     return (
         f"Like {old.given}: {len(given):,} {labels} of {n_classes:,} {classes} there are examples. Its "
-        f"{len(collection):,} items and the new ones are each seen from their own mean."
+        f"{len(collection):,} items and the new ones are each centred on their own mean."
     )

@@ -49,7 +49,7 @@ class _Parts:
 
 @dataclass
 class Run(_Parts):
-    """What is labelled from what. Its steps are called in the order in which they stand here.
+    """One labelling run; its methods are its steps, to be called in the order in which they are defined.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Run(_Parts):
     event_gap : float, optional
         See `marginshot.labelling.label_images`.
     like : Old, optional
-        An earlier source, whose labels are examples; without own ones, nothing else needs to be known.
+        An earlier source, whose labels are examples, so that the run needs no others.
     memory : Memory, optional
         The session of the source; without, no labels are read from it or written to it.
     rehearsal : bool, default=False
@@ -139,7 +139,7 @@ class Run(_Parts):
             self.memory.close()
 
     def again(self, examples: Sequence[Path]) -> Labelling:
-        """All steps until there are answers, for `Labelling.write`, which makes the checks of outputs."""
+        """Run all steps up to the answers; `Labelling.write` checks the outputs later."""
         said = self.hear(examples)
         if self.outputs is not None:
             said.check_not_moved(self.source.path, self.outputs.path)
@@ -152,7 +152,7 @@ class Run(_Parts):
     def collect(self, *, alone: bool) -> Collection:
         """The items, with labels from the examples or the table, and those given since.
 
-        Where they are not ``alone``, none of them needs to have a label, and none needs to be without.
+        Unless the items are ``alone``, any number of them may have a label: none, some or all.
         """
         source, said = self.source, self.said
         if source.boxes is not None:

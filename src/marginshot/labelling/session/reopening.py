@@ -23,7 +23,7 @@ class News:
     labels : dict of str to list of str
         Keys of the items to label, by class.
     overruled : list of str
-        Keys of items that a person labelled otherwise in the session, which holds.
+        Keys of items that keep another label, which a person gave them in the session.
     """
 
     labels: dict[str, list[str]]

@@ -258,7 +258,7 @@ class Session:
 
     @property
     def answers(self) -> SessionAnswers:
-        """Name of `solve` in version 0.2; goes with version 0.4."""
+        """Deprecated name of `solve`, to be removed in version 0.4."""
         warn_user("Session.answers is called Session.solve() since version 0.3.", FutureWarning)
         return self.solve()
 

@@ -211,8 +211,8 @@ def check_new(names: Sequence[str], state: State, instead_of: str | None = None)
     for name in names:
         if as_read(name) in (FOREIGN, _NONE):
             raise ValueError(
-                f"A class cannot be called {name!r}: readers of the table would take it for no class. Say of such "
-                "items that they are none of the classes."
+                f"A class cannot be called {name!r}: readers of the table would take it for no class. Label such "
+                "items as none of the classes."
             )
     if names:
         there = [known.name for known in state.classes if known.name != instead_of]

@@ -47,14 +47,14 @@ class NoneOfThese(Clear, kind="none", asked="none"):
 
     checks = True
     code = NONE
-    phrase = "say {} to be none of the classes"
+    phrase = "label {} as none of the classes"
 
 
 @dataclass(frozen=True)
 class Replaced(Clear, kind="replaced"):
     """Pictures were replaced by others: their labels are set aside."""
 
-    phrase = "set the labels of {} aside, which were replaced"
+    phrase = "set aside the labels of {} that changed content"
 
     def is_by_hand(self) -> bool:
         """False: the change was found in the files."""
@@ -77,7 +77,7 @@ class Renamed(Act, kind="renamed"):
     @property
     def words(self) -> str:
         """The number of renamed items, in words."""
-        return f"follow {count(len(self.items))} to other names"
+        return f"keep the labels of {count(len(self.items))} under new names"
 
     def heard(self, labels: dict[str, str]) -> dict[str, str]:
         """The ``labels`` read from the source, by the new keys of the items."""
