@@ -90,7 +90,7 @@ class Combination:
     def planes(
         self, coef: Array, offsets: Array, mixture: tuple[Array, Array] | None, regression: Array | float
     ) -> tuple[Array, Array]:
-        """Planes (P, N) and constants (N,) of the scores but for the graph, from those of f, mixture and regression."""
+        """Planes (P, N) and constants (N,) of the scores without the graph, from margins, mixture and regression."""
         score_coef, score_intercept = self.slope * coef, self.slope * offsets + self.intercept
         if mixture is not None:
             score_coef, score_intercept = (
@@ -101,7 +101,7 @@ class Combination:
 
 
 class Calibration(ABC):
-    """How scores are made of margins, and probabilities of scores.
+    """A rule that turns margins into scores, and scores into probabilities.
 
     Attributes
     ----------
@@ -184,13 +184,13 @@ class Softmax(Unscaled):
 
 
 class MixtureCalibration(Calibration):
-    """Two experts: g + 2 · Platt's log-odds (the mixture's posterior times the square of Platt's odds), and r."""
+    """Two experts: logits g of the mixture plus twice Platt's log-odds, and logits r of the regression."""
 
     name = "mixture"
     answers_jointly = True
 
     def combine(self, task: Margins, evidence: Evidence) -> Combination:
-        """Both experts as they come; the graph counts for 1/τ, with τ of `temper_of`."""
+        """Experts of weight 1; beside planes and mixture the graph has weight 1/τ, with τ of `temper_of`."""
         slope, intercept = task.fit_platt(PLATT)
         one = np.ones_like(evidence.within)
         of_graph = 1.0 / temper_of(evidence.n_support, evidence.n_classes, evidence.within)

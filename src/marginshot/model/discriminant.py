@@ -3,7 +3,7 @@
 Not in the paper. Before any plane is fitted, the labels of a task determine two things:
 
 - The origin. The mean of all rows lies with the classes that have most queries; the mean of the class means
-  does not, but that of N labels is noisy. The origin goes from one to the other as n grows from N to 2 N.
+  does not, but is noisy with one label a class. The origin moves from the first to the second as n grows from N to 2 N.
 - The covariance within the classes. With R the differences (n, D) of the n labelled unit rows from their N class means,
   the covariance within is expected to be
 
@@ -13,9 +13,9 @@ Not in the paper. Before any plane is fitted, the labels of a task determine two
   ν = 60 rows. Rows become Σ^(−½) x, up to a common factor, and are scaled to unit length again. On inner products
   this is K ← K − K_R (ν λ0 I + RRᵀ)⁻¹ K_Rᵀ with K_R = X Rᵀ.
 
-Σ is estimated on the labelled rows, so it shortens their differences more than those of other rows, and they would look
-more alike than their classes are. A share h = tr(RRᵀ (ν λ0 I + RRᵀ)⁻¹) / (n − N) of their squared lengths is lost that
-way: they are stretched by (1 − h)^(−½) about their class means.
+Σ is estimated on the labelled rows, so it shortens their differences more than those of other rows. A share
+h = tr(RRᵀ (ν λ0 I + RRᵀ)⁻¹) / (n − N) of their squared lengths is lost. To make up for it, labelled rows are stretched
+by (1 − h)^(−½) about their class means.
 
 With one labelled row a class, rows are only centred and scaled.
 """
@@ -40,12 +40,12 @@ Grams = NDArray[np.float32]
 # point on tasks of the small ResNet.
 PRIOR_ROWS = 60.0
 LEAST_LENGTH = 1e-3  # of the longest row of a task; the direction of a shorter one is rounding in single precision
-LEAST_SPREAD = 1e-6  # of labelled unit rows about their class means, in squares a row: less is rounding
+LEAST_SPREAD = 1e-6  # mean squared distance of labelled unit rows to their class means: less is rounding
 SAMPLED_ROWS = 2000  # of a large task: those whose differences are used, and those that the dimension is estimated on
 
 
 class DiscriminantTransform(CentreAndNormalise):
-    """Centre between the classes, shrink what varies within them, scale to unit length; see the module.
+    """Centre between the classes, shrink directions that vary within them, scale to unit length; see the module.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class DiscriminantTransform(CentreAndNormalise):
     domain_means_ : ndarray of shape (n_domains, n_features)
         Origins of the domains that `marginshot.model.domains` finds; of one domain, zero.
     mean_ : ndarray of shape (n_features,)
-        The origin of rows seen from the mean of their domain.
+        The origin, subtracted after the mean of the row's domain.
     directions_ : ndarray of shape (n_directions, n_features)
         Orthonormal.
     shrinkage_ : ndarray of shape (n_directions,)
@@ -100,10 +100,10 @@ class DiscriminantTransform(CentreAndNormalise):
         groups: NDArray[np.int64] | None = None,
         domains: NDArray[np.int64] | None = None,
     ) -> tuple[Array, Array]:
-        """`learn`; the rows of unit length (n_rows, n_features), labelled ones stretched, and their lengths (n_rows,).
+        """Fit, and return rows of unit length (n_rows, n_features) and the lengths (n_rows,) that they had before.
 
-        `fit_transform` stretches none: to it, the labelled rows are rows like any others. Rows of one of the ``groups``
-        (n_rows,) are one example. ``domains`` (n_rows,), numbered from 0, are found where they are not given.
+        Labelled rows are stretched, as `fit_transform` does not. Rows of one of the ``groups`` (n_rows,) are one
+        example. ``domains`` (n_rows,), numbered from 0, are found where they are not given.
         """
         codes = np.full(len(X), UNLABELLED) if codes is None else codes
         support = np.flatnonzero(codes >= 0)

@@ -1,18 +1,19 @@
-"""Domains: parts of the rows that look unlike each other whatever their class, as pictures by day and by infrared do.
+"""Domains: parts of the rows that differ for another reason than class, as pictures by day and by infrared do.
 
 Not in the paper. A camera, a light or a source shifts all rows it gave. The shift may be larger than the differences
-between classes: then all infrared pictures are nearest to one and the same class. Each domain is therefore seen from
+between classes: then all infrared pictures are nearest to one and the same class. Each domain is therefore centred on
 its own mean.
 
-Rows are split in two by 2-means, from each of the directions of largest variance. The labels show if a split is one
-of domains: its side is then independent of the class. With n_c labels of class c, k_c of them on the second side, which
-holds a share q of the rows,
+Rows are split in two by 2-means, started along each of the directions of largest variance. The labels show whether the
+two sides are domains: the side of a row is then independent of its class. With n_c labels of class c, k_c of them on
+the second side, which holds a share q of the rows,
 
     log BetaBin(Σ k_c; Σ n_c, ½, ½) − Σ_c log BetaBin(k_c; n_c, q, 1 − q)
 
-is the log-odds that the same unknown share of every class lies there, and not one of its own for each class. They are
-large where labelled rows of one class lie on both sides, and where all of many classes lie on one, as with examples by
-day alone. One label a class on both sides decides nothing. The parts found are split again as long as that holds.
+is the log-odds of one unknown share for all classes against a share of its own for each class. They are large where
+classes have labelled rows on both sides, and where all labelled rows of many classes lie on one side, as with examples
+by day alone. With one label a class and labels on both sides, they decide nothing. The parts are split again while
+their log-odds suffice.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def evidence_of_domains(labels: Indices, on_second: NDArray[np.bool_], share: fl
     labels : ndarray of int of shape (n,)
     on_second : ndarray of bool of shape (n,)
     share : float
-        Of all rows, that lies on the second side.
+        Share of all rows that lie on the second side.
 
     Examples
     --------

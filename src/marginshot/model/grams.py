@@ -14,11 +14,11 @@ from marginshot.model.primitives import gram_sums
 
 Array = NDArray[np.floating]
 
-LEAST_SPREAD = 1e-7  # of rows that are not all one, as a share of their squared lengths: less is rounding
+LEAST_SPREAD = 1e-7  # least variance, as a share of squared lengths, of rows that are not all equal: less is rounding
 
 
 class Geometry(NamedTuple):
-    """Numbers of a task's rows that hold whatever their classes are.
+    """Statistics of a task's rows that do not depend on the classes.
 
     Attributes
     ----------
@@ -27,9 +27,9 @@ class Geometry(NamedTuple):
     to_mean : ndarray of shape (M,)
         Squared distances to the mean of the other rows.
     variance : float
-        0 where all rows are one.
+        0 where all rows are equal.
     dimensions : float
-        Effective dimension (tr K)² / tr K² of the centred matrix; 0 where all rows are one.
+        Effective dimension (tr K)² / tr K² of the centred matrix; 0 where all rows are equal.
     """
 
     squares: NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""A mixture of one cluster a class in the kernel's space: the class shares, and answers to all classes jointly.
+"""A mixture of one cluster a class in the kernel's space: class shares, and answers to all classes jointly.
 
 One-versus-rest planes are fitted one by one, and ignore how the queries divide among the classes. A mixture fits all
 classes together. Class c is a ball around a centre, a weighted mean Σ C_ci φ(x_i) of the task's rows, and
@@ -15,9 +15,9 @@ the sharpness: a soft start, like the growing query weight of the planes, ends l
 
 The class shares are given, or estimated: of several divisions of the queries, with the priors of
 `marginshot.model.shares`, the one with the largest evidence is taken. A centre made of few rows fits these too well,
-the more so the more dimensions there are. So the evidence takes a quarter of the variance with each row left out of its
-centre. Where neither queries nor labelled rows form clusters, shares stay equal and the logits are zero. They are zero
-too with fewer than two queries a class, unless nearly all queries lie in a few classes.
+the more so the more dimensions there are. So a quarter of the variance in the evidence is the leave-one-out variance,
+with each row left out of its centre. Where neither queries nor labelled rows form clusters, shares stay equal and the
+logits are zero. They are zero too with fewer than two queries a class, unless nearly all queries lie in a few classes.
 
 Clusters may have nothing to do with the classes. Labels hidden in turn measure how far the mixture can be trusted
 (`marginshot.model.stacking`).
@@ -188,7 +188,8 @@ def fit_mixture(
     weights : ndarray of shape (n,)
         Weight of each labelled row; 1 by default.
     hints : ndarray of shape (N, m)
-        Logits that the queries' classes have beforehand. The mixture's own do not hold them.
+        Logits added to the queries' own while centres and shares are estimated; the returned logits do not contain
+        them.
     shares : ndarray of shape (N,)
         The classes' shares of the queries, which responsibilities then keep to.
     estimate : bool
@@ -343,7 +344,7 @@ def share_of_variance(squares: float, total: float, geometry: Geometry, most: fl
 
 
 def respond(logits: Array, shares: Array, pseudo_count: float, factors: Array) -> Array:
-    """Responsibilities (N, m) of the classes for queries with ``logits`` (N, m); the ``factors`` (N,) are improved.
+    """Responsibilities (N, m) of the classes for queries with ``logits`` (N, m); updates ``factors`` (N,) in place.
 
     A factor stands for the share of a class. Factors follow the counts and pseudo-counts, or make the counts meet
     ``shares`` where there are any: Sinkhorn's scaling.

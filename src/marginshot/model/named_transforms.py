@@ -38,7 +38,7 @@ def check_neighbours(n_neighbors: int, transformer: Any) -> None:
 
 
 def name_of(transformer: Any) -> str:
-    """How an error names a transformer: as the user does."""
+    """The name of a transformer in an error: the one in `TRANSFORMS`, else its own text."""
     for name, named in TRANSFORMS.items():
         if type(transformer) is type(named) and transformer.get_params() == named.get_params():
             return f'"{name}"'

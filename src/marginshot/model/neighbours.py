@@ -22,7 +22,7 @@ from marginshot.model.transforms import CentreAndNormalise
 Array = NDArray[np.floating]
 Grams = NDArray[np.floating]
 
-_SAME = 1e-6  # rows of unit length nearer than this are one row
+_SAME = 1e-6  # rows of unit length nearer than this are equal
 LEAST_LENGTH = 1e-5  # of a row, after averaging, that still has a direction
 
 
@@ -74,7 +74,7 @@ def average_gram(gram: Grams, nearest: NDArray[np.int64], weight: float) -> Gram
     """Inner products (M, M) of rows averaged with those at ``nearest`` (M, k): P K Pᵀ, P = (1 − a) I + a W.
 
     That is P (P K)ᵀ because K is symmetric: rows are added up, never columns. A row without neighbours has itself for
-    neighbours, and stays as it is.
+    neighbours, and does not change.
     """
     once = average(gram, gram, nearest, weight)
     turned = np.ascontiguousarray(once.T)

@@ -61,7 +61,7 @@ def sum_products(left: Matrix, right: Matrix) -> Vector:
 
 
 def decay(logits: Matrix) -> Matrix:
-    """exp of each column's logits (N, M) less their largest; below `LEAST_LOGIT` it stays there.
+    """exp(logit − largest logit of its column), (N, M), with differences of at least `LEAST_LOGIT`.
 
     Examples
     --------
@@ -72,9 +72,9 @@ def decay(logits: Matrix) -> Matrix:
 
 
 def responsibility_sums(likelihood: Matrix, factors: Vector) -> Vector:
-    """Sum (N,) over the columns of each class's ``likelihood`` (N, M) as a share of all, weighted by ``factors`` (N,).
+    """Sums (N,) of responsibilities over the rows, each divided by the factor of its class.
 
-    The class's own factor is left out.
+    With ``likelihood`` p (N, M) and ``factors`` w (N,), these are Σ_i p_ci / Σ_k w_k p_ki.
     """
     return np.asarray(likelihood @ (1.0 / (factors @ likelihood)))
 
@@ -109,7 +109,7 @@ def average(rows: Rows, stored: Rows, nearest: NDArray[np.int64], weight: float)
 
 
 def centre_and_scale(gram: Rows, least: float) -> Rows:
-    """Make inner products (M, M) those of rows seen from their mean z and scaled to unit length, in place.
+    """Centre rows on their mean z and scale them to unit length, in their inner products (M, M), in place.
 
     <x − z, y − z> = <x, y> − (<x, z> − |z|²/2) − (<y, z> − |z|²/2). A row not longer than ``least`` of the longest has
     no direction and becomes zero. Returns the lengths (M,) that the rows had.

@@ -5,8 +5,8 @@ softmax are better. The logits of row x are Σ_i k(x, x_i) A_ic, and A minimises
 
     Σ_i w_i · cross-entropy_i + 1/(2C) tr(AᵀKA)
 
-There is no intercept, and each class has the same total weight: the numbers of labels say what a person looked at, not
-how large the classes are.
+There is no intercept, and each class has the same total weight: the number of labels of a class shows what a person
+looked at, not how large the class is.
 
 The bound of Böhning (1992) on the Hessian of a softmax, one half, turns each step into a linear system that stays the
 same: it is inverted once. Every task takes the same number of steps, so that its answer does not depend on its batch.
@@ -22,9 +22,9 @@ from scipy.special import softmax
 
 Array = NDArray[np.float64]
 
-# C of scikit-learn's `LogisticRegression`, as benchmarks/folders.py gives it to the rival.
+# C of scikit-learn's `LogisticRegression`; the same as that of the logistic regression in benchmarks/folders.py.
 C = 10.0
-_STEPS = 15  # leave the mean largest probability within 0.02 of its limit, and no accuracy behind
+_STEPS = 15  # after these the mean largest probability is within 0.02 of its limit; more steps gain no accuracy
 
 
 def fit_regression(gram: NDArray[np.floating], labels: NDArray[np.int64], weights: Array, n_classes: int) -> Array:

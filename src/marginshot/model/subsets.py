@@ -25,9 +25,9 @@ def sample_rows(
     support, labels : ndarray of int of shape (n,)
         The labelled rows, in order, and their classes.
     groups : ndarray of int of shape (n_rows,)
-        Rows of one group are one example: one of its rows is a query at most, and none where one has a label.
+        Rows of one group are one example: at most one of them is a query, and none if one of them has a label.
     order : ndarray of int of shape (n_rows,)
-        The rows, sorted by something that does not depend on how they came.
+        Row numbers, sorted by a key of the rows that does not depend on the order in which they were given.
     seed : int, default=0
     """
     shots = max(min(SAMPLED_SHOTS, SAMPLED_SUPPORT // max(len(np.unique(labels)), 1)), 1)

@@ -125,7 +125,7 @@ class CentreAndNormalise(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 def transform_rows(transformer: Any, rows: Array) -> Array:
     """Checked rows (n, D) by a fitted transformer, as an array whatever scikit-learn's ``transform_output`` is.
 
-    Ours does not check them again; a user's may.
+    A transformer of this package does not check them again; a user's may.
     """
     if isinstance(transformer, CentreAndNormalise):
         return transformer.unit_rows(rows)[0]
