@@ -81,8 +81,8 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
     prior : {"uniform", "estimate"}, array of shape (n_classes,), or None, default="uniform"
         Share π of each class among the unlabelled rows, in the order of ``classes_``. Sets the offset 2π − 1, without
         which the method does not work; None gives the equations as printed. "estimate" finds π in the task itself
-        (`marginshot.model.shares`); with the calibrations "mixture" and "graph", answers meet equal shares that are
-        found as far as they are certain.
+        (`marginshot.model.shares`). Where it finds equal shares, the calibrations "mixture" and "graph" correct the
+        answers towards them, the more the surer they are.
     meet_prior : bool, default=False
         Answers to the unlabelled rows have exactly the shares of ``prior``, which then have to be known: each class
         gets a bias, which `predict` keeps (`marginshot.model.counts`). For the calibrations "mixture" and "graph".
@@ -157,7 +157,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
     hidden_rows_ : ndarray of int of shape (n_hidden,)
         Labelled rows of `fit` whose labels were hidden in turn; with more than a few hundred labels, a sample of them.
     hidden_distributions_ : ndarray of shape (n_hidden, n_classes)
-        Probabilities of their classes by all other labels: where the row's own label has little, it may be wrong.
+        Class probabilities of these rows by all other labels; a given label of small probability may be wrong.
     solver_ : {"dual", "primal"}
     n_features_in_ : int
 
@@ -246,12 +246,12 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
             and group share the weight of one, labels are hidden group by group, and of the unlabelled rows of a group
             one takes part in the mixture.
         domains : array of shape (n_rows,), optional
-            Camera, light or source of each row, where one shifts the rows it gave: each is seen from its own mean.
-            Without them they are found where the labels show a split to be one (`marginshot.model.domains`); zeros keep
+            Camera, light or source of each row: the rows of each domain are centred on their own mean. By default,
+            domains are found where labels show that rows split into several (`marginshot.model.domains`). Zeros keep
             all rows in one. Only ``feature_transform="discriminant"`` knows domains.
         picked : array of bool of shape (n_rows,), optional
-            Labelled rows that somebody picked because their answers were wrong. They are examples like others. But how
-            far answers can be believed is seen by the other rows alone, where a class has others.
+            Labelled rows that somebody picked because their answers were wrong. They are examples like others, but the
+            accuracy of answers is estimated without them, except in classes that have no other labelled rows.
         """
         settings = self._settings()
         self._check_options()

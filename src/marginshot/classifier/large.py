@@ -1,8 +1,8 @@
 """One big task: `fit` in the primal, on blocks of rows.
 
 The kernel matrix of M rows has M² entries; the planes have D. From about a thousand rows on the planes are cheaper, and
-the objective, a sum over rows, is evaluated block by block. Nothing of the size of X is copied, but with `n_neighbors`
-and with the discriminant transform, where the rows they make are a table of their own.
+the objective, a sum over rows, is evaluated block by block. X is not copied, except with `n_neighbors` and with the
+discriminant transform, which keep the rows they make in a second table.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SOLVERS = ("auto", "dual", "primal")
 
 
 def chooses_primal(solver: str, settings: Settings, source: Table, n_classes: int) -> bool:
-    """Whether the planes are the cheaper unknowns, or the only possible ones, or asked for."""
+    """Whether to solve for the planes: because they are cheaper, or the only possible unknowns, or asked for."""
     possible = settings.kernel_function.is_named
     blocks_only = not isinstance(source, ArrayRows)
     if blocks_only and settings.n_neighbors:

@@ -96,9 +96,9 @@ class FittedScores:
     ----------
     predictor : Predictor
     placed : bool
-        The rows come transformed and averaged already.
+        Whether the rows are transformed and averaged already.
     graph_logits : ndarray of shape (n_rows, N) or None
-        Of all rows, where they come so.
+        The graph's logits at all rows, where these are transformed already.
     """
 
     predictor: Predictor

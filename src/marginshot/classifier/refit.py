@@ -1,4 +1,4 @@
-"""The classifier again on the same rows after labels have changed: from the last answer, in a fraction of the time.
+"""Refit the classifier on the same rows after labels have changed: from the last answer, in a fraction of the time.
 
 What depends on the rows alone is computed once: neighbours, their graph, the rows averaged with them. The discriminant
 transform, which learns from the labels too, stays as the last complete fit left it. The rest starts from the last
@@ -145,8 +145,7 @@ class Refitter:
     def fit(self, y: ArrayLike, **of_rows: ArrayLike | None) -> TransductiveMaxMarginClassifier:
         """A classifier fitted from scratch to labels ``y`` (n_rows,), −1 where unknown; later refits start from it.
 
-        What else is known ``of_rows``, weights, groups, domains and which were picked, is named as in the classifier's
-        `fit`.
+        ``of_rows`` are the other arguments of the classifier's `fit`: sample_weight, groups, domains, picked.
         """
         return self._fit(y, of_rows, None)
 

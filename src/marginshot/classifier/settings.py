@@ -129,7 +129,7 @@ class Settings:
         return cls(**(preset_parameters(preset) | parameters))
 
     def _check_meeting(self) -> None:
-        """Raise ValueError where answers are to meet shares that nobody knows, or cannot meet any."""
+        """Raise ValueError where ``meet_prior`` lacks known shares, or a calibration that can meet them."""
         if not isinstance(self.meet_prior, bool | np.bool_):
             raise ValueError(f"meet_prior must be True or False; got {self.meet_prior!r}.")
         if not self.meet_prior:

@@ -84,7 +84,7 @@ class SmallTask(OneTask):
         return alphas
 
     def predictor(self, solution: Solution) -> Predictor:
-        """Planes over the rows; with a linear kernel they become planes among them."""
+        """The planes as an expansion over the rows; with a linear kernel, as vectors in feature space."""
         coef, mixture = self.alphas().T, None
         if isinstance(solution.mixture, Mixture):
             over_rows = np.zeros_like(coef)

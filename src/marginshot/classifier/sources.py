@@ -15,7 +15,7 @@ from marginshot.classifier.large import LEAST_ROWS
 from marginshot.data.labels import Labelled, encode_labels, is_missing
 from marginshot.data.rows import ArrayRows, ParquetRows, Table
 
-# Weights beside which the sums and squares of others neither overflow nor vanish.
+# Range of weights whose sums and squares neither overflow nor underflow.
 _LEAST_WEIGHT, _MOST_WEIGHT = 1e-9, 1e9
 
 
@@ -91,7 +91,7 @@ def weigh_labels(sample_weight: ArrayLike | None, known: Labelled, n_rows: int) 
 
 
 def _as_weights(sample_weight: ArrayLike) -> NDArray[np.float64]:
-    """Weights as floating-point numbers; raises ValueError where they are none."""
+    """Weights as floating-point numbers; raises ValueError where they are not real numbers."""
     refuse_masked(sample_weight, "sample_weight")
     given = np.asarray(sample_weight)
     try:
@@ -119,7 +119,7 @@ def read_numbers(values: ArrayLike | None, n_rows: int, kind: str) -> NDArray[np
 
 
 def read_picked(picked: ArrayLike | None, n_rows: int) -> NDArray[np.bool_]:
-    """Which rows (n_rows,) were picked by somebody; none where nothing is given."""
+    """Mask (n_rows,) of the rows that somebody picked; all False where ``picked`` is None."""
     given = np.zeros(n_rows, dtype=bool) if picked is None else np.asarray(picked)
     if given.shape != (n_rows,) or given.dtype != bool:
         raise ValueError(
