@@ -257,14 +257,14 @@ def _say_what_is_unlike(labelling: Labelling, outputs: Outputs) -> None:
         if not labelling.n_own_labels:
             asked = len(labelling.answers.suggested)
             say(
-                "How many of the new labels are right rests on the old items alone. To know better, label or check "
+                "The expected accuracy rests on labels of the old items alone. To know better, label or check "
                 f"these {asked:,} of the new items and run again: {outputs.beside('suggestions.csv')}"
             )
     elif labelling.n_unlike:
         unlike = counted(labelling.n_unlike, "item looks", "items look")
         say(
-            f"{unlike} unlike all your examples, as {labelling.collection.kind.other_source}: nothing tells how many "
-            "of their labels are right. Give some examples of them."
+            f"{unlike} unlike all your examples, as {labelling.collection.kind.other_source}: the accuracy "
+            "of their labels is unknown. Give some examples of them."
         )
 
 

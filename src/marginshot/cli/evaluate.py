@@ -68,7 +68,7 @@ def command(
         str, typer.Option("--methods", help="Comma-separated, or 'all'; see `marginshot methods`.")
     ] = DEFAULT_METHODS,
     reference: Annotated[
-        str | None, typer.Option("--reference", help="Method that Δ is taken to (default: fs-tmmc, else the first).")
+        str | None, typer.Option("--reference", help="Method that Δ compares with (default: fs-tmmc, else the first).")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Task i depends on the seed and i alone.")] = 0,
     dirichlet: Annotated[

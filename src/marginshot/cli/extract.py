@@ -40,7 +40,7 @@ def command(
     ] = None,
     weights: Annotated[Weights, typer.Option("--weights", help="Which epoch of a run.")] = Weights.BEST,
     backbone: Annotated[
-        str | None, typer.Option("--backbone", help="Network of a checkpoint file that does not say.")
+        str | None, typer.Option("--backbone", help="Network of a checkpoint file that does not name it.")
     ] = None,
     image_size: Annotated[
         int | None,

@@ -40,7 +40,7 @@ EventGap = Annotated[
 Like = Annotated[
     Path | None,
     typer.Option(
-        "--like", help="What was labelled before, or the outputs of that: its labels are examples for other items."
+        "--like", help="A folder or table labelled before, or its outputs: the labels there are examples for SOURCE."
     ),
 ]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, mps.")]
@@ -129,7 +129,7 @@ def command(
     cache_size: CacheSize = 2_000,
     force: Force = False,
     session: Annotated[
-        bool, typer.Option("--session/--no-session", help="Share what was said with the studio on SOURCE.")
+        bool, typer.Option("--session/--no-session", help="Share labels given by hand with the studio on SOURCE.")
     ] = True,
     form: Form = SummaryFormat.TABLE,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,

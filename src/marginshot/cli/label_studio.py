@@ -13,7 +13,7 @@ from marginshot.cli._output import emit, say
 
 def command(
     url: Annotated[
-        str | None, typer.Option("--url", help="Address of Label Studio; nobody else is asked for anything.")
+        str | None, typer.Option("--url", help="Address of Label Studio; no other server is contacted.")
     ] = None,
     token: Annotated[
         str, typer.Option("--token", envvar="LABEL_STUDIO_API_KEY", help="Access token, personal or legacy.")
@@ -23,9 +23,9 @@ def command(
     ] = None,
     encoder: Annotated[str | None, typer.Option("--encoder", help="As in `marginshot label --help`.")] = None,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on.")] = 9090,
-    host: Annotated[str, typer.Option("--host", help="Address to listen on; not this machine's only.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 for all machines.")] = "127.0.0.1",
     password: Annotated[
-        str, typer.Option("--password", envvar="MARGINSHOT_PASSWORD", help="Asked of whoever connects.")
+        str, typer.Option("--password", envvar="MARGINSHOT_PASSWORD", help="Password that clients have to give.")
     ] = "",
     cache: label.CacheFolder = None,
 ) -> None:
@@ -42,7 +42,7 @@ def command(
     if files is not None and not files.is_dir():
         raise typer.BadParameter(f"{files} is not a folder.", param_hint="--files")
     if token and url is None:
-        raise typer.BadParameter("a token is for a Label Studio; give its address too.", param_hint="--url")
+        raise typer.BadParameter("--token needs the address of Label Studio; give --url, too.", param_hint="--url")
     if not password and not Access(host=host, port=port).is_private:
         raise typer.BadParameter(
             f"{host} can be reached from the network, so a --password is needed.", param_hint="--host"

@@ -59,7 +59,7 @@ def command(
     if not tables:
         raise typer.BadParameter(f"the paper has tables 1, 2 and 3; got {table}.", param_hint="--table")
     if tasks is not None and not measure:
-        raise typer.BadParameter("it is for features to measure: give --measure FILE.", param_hint="--tasks")
+        raise typer.BadParameter("it needs features to run the methods on: give --measure FILE.", param_hint="--tasks")
     measured: list[Measured] = []
     for path in results or ():
         measured += place_results(Evaluation.load(path), dataset, network)

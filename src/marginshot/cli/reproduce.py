@@ -59,7 +59,7 @@ def command(
 ) -> None:
     """Reproduce a column of the paper's tables; what is finished is not done again.
 
-    A rehearsal (--epochs, --subset) goes into a folder of its own: its training is another one.
+    A rehearsal (--epochs, --subset) goes into a folder of its own, because its training differs.
 
     Example: marginshot reproduce mini-resnet18 --data DIR --dry-run
     """
@@ -113,7 +113,7 @@ def describe_plan(recipe: Recipe, data: Path | None, test_data: Path | None, out
         f"Extract {test.name}: {len(test.classes)} classes, {len(test):,} pictures, to {recipe.name}-test.npz.",
         f"Evaluate {', '.join(methods)} on {tasks or recipe.evaluate['tasks']:,} 5-way tasks of each of "
         f"{' and '.join(map(str, shots))} shots, to {recipe.name}.json.",
-        f"All in {out}. Data and folder are as they must be; nothing was done.",
+        f"All in {out}. Data and folders fit the recipe; nothing was done.",
     ]
 
 

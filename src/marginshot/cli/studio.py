@@ -42,7 +42,7 @@ def command(
     encoder: Annotated[str | None, typer.Option("--encoder", help="As in `marginshot label --help`.")] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
     port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="Port (default: 8737 or later).")] = None,
-    host: Annotated[str, typer.Option("--host", help="Address to listen on; not this machine's only.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 for all machines.")] = "127.0.0.1",
     export: Annotated[SessionExport | None, typer.Option("--export", help="Open no page; write this to --out.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="File or folder for --export.")] = None,
     copy: label.Copy = False,
@@ -124,13 +124,13 @@ def _serve(studio: Studio, listener: socket, host: str, *, browser: bool) -> Non
     emit(access.address)
     if not access.is_private:
         say(
-            f"Warning: {host} can be reached from the network, unencrypted. Who has the address sees and changes "
+            f"Warning: {host} can be reached from the network, unencrypted. Whoever has the address sees and changes "
             "everything, and can write files here."
         )
     try:
         serve(studio, listener, access, browser=browser)
     except KeyboardInterrupt:
-        say("Stopped. All you said is kept; the same command goes on from there.")
+        say("Stopped. All your labels are kept; the same command continues the session.")
 
 
 def _write(session: Session, wish: Wish, store: Store) -> None:
