@@ -189,7 +189,7 @@ class Gate:
 
 
 def _below(path: str, place: str) -> str:
-    """The path below ``place``, empty where it is not; what it is compared with is a secret."""
+    """The path below ``place``; empty for a path elsewhere. Compared in constant time, because ``place`` is secret."""
     begin, rest = path[: len(place)], path[len(place) :]
     return rest if _equal(place, begin) and rest.startswith("/") else ""
 

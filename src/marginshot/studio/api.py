@@ -66,7 +66,7 @@ class Studio:
     source : sequence of str
         Source and options as words of a command line, for the command that repeats an export.
     reopen : callable, optional
-        Opens the source once more, as it is now.
+        Reads the source again, with what has changed in it.
     """
 
     def __init__(
@@ -207,7 +207,7 @@ class Studio:
         return in_part(request, made, "audio/wav")
 
     def _content(self, row: int) -> Any:
-        """What the item of a row is, where its file is now."""
+        """Content of the item in a row, with the present path of its file."""
         content = self.session.contents[row]
         moved = self._moved.get(self.session.kind.file(content)) if self.session.kind.in_files else None
         return content if moved is None else self.session.kind.moved(content, moved)

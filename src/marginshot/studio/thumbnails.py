@@ -41,7 +41,7 @@ class Thumbnails:
     folder : Path
         Folder of the cache; created when missing.
     kind : Kind, default=PICTURE
-        What the pictures are of.
+        Kind of the items that the pictures show.
     limit : int, default=1_000_000_000
         Largest size of the cache in bytes; the oldest thumbnails are deleted first.
     """

@@ -203,7 +203,7 @@ async def _read(request: Request) -> Mapping[str, Any]:
     try:
         body = json.loads(held)
     except (ValueError, RecursionError) as error:
-        raise HTTPException(400, f"This is no JSON ({error}).") from error
+        raise HTTPException(400, f"The request is not JSON ({error}).") from error
     if not isinstance(body, dict):
         raise HTTPException(400, "Requests are JSON objects.")
     return body

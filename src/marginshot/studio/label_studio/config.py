@@ -1,4 +1,4 @@
-"""What a project of Label Studio asks: the one choice in its labelling configuration, and what it is about."""
+"""The question of a Label Studio project: the single choice in its labelling configuration, and its object."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Question:
     name, about : str
         Names of the control and of the object in the configuration.
     field : str
-        Where the data of a task have the content.
+        Key of the content in the data of a task.
     kind : Kind
-        What the content is.
+        Kind of the content.
     classes : mapping of str to str
-        Each choice, by what stands for it in results.
+        Each choice, by its value in results.
     """
 
     name: str

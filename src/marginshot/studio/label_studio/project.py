@@ -33,7 +33,7 @@ class Project:
     Parameters
     ----------
     question : Question
-        What is asked.
+        The question that predictions answer.
     pictures : Pictures
         Where the files of tasks are.
     store : Store or None

@@ -3,7 +3,7 @@
 /** The studio was started again, and knows this page no more. */
 export class OldPageError extends Error {
   constructor() {
-    super("The studio was started again. Open the address that it printed in the terminal; this page is of the run before.");
+    super("The studio was started again. Open the address that it printed in the terminal; this page belongs to the run before.");
   }
 }
 

@@ -51,7 +51,7 @@ function beginning() {
     return { step: "next", words: many, buttons: looking("next", "Show typical items") };
   }
   if (groups.length === 1) {
-    return { step: "classes", words: "One class is there. A second one, and everything is labelled at once.", buttons: [naming, ...looking("next", "Show typical items", "")] };
+    return { step: "classes", words: "There is one class. Add a second one: then everything is labelled at once.", buttons: [naming, ...looking("next", "Show typical items", "")] };
   }
   return null;
 }
@@ -70,7 +70,7 @@ function missing() {
   return { step: "classes", words, buttons: [...looking("none", "Look at them"), button("Yes, these are all", all)] };
 }
 
-/** Another camera or light of which there is no example: nothing tells how many of its labels are right. */
+/** Items of another camera or light without an example: the accuracy of their labels is unknown. */
 function unseen() {
   const n = state.project.n_unlike;
   if (!n || state.view.id === "unlike") return null;

@@ -14,7 +14,7 @@ import { BATCH, ignoresFilter, resort, show, TABS, titleOf } from "./views.js";
 const EMPTY = {
   next: "There is nothing to label next yet: items are still being read.",
   worklist: "Nothing is on this list.",
-  audit: "A random check draws items by chance. What you say of them tells how many of all labels are right, whatever the probabilities say.",
+  audit: "A random check draws items by chance. Your labels for them show how many of all labels are right, independently of the probabilities.",
   changed: "Your last label changed no other.",
   none: "No item is marked as none of these, and none looks like it.",
   class: "No item has this label.",
