@@ -64,7 +64,7 @@ def test_a_log_that_is_gone_is_written_again(session, happens):
     assert session.label([2], "a") == 3
     assert session.label([3], "b") == 4
     session.refresh()
-    assert "was written again with all that was said" in session.notes[0]
+    assert "was written again in full" in session.notes[0]
     assert len(session.notes) == 1
     session.close()
     assert labelled(path) == [0, 1, 2, 3]
@@ -98,7 +98,7 @@ def test_another_file_in_its_place_is_left_alone_and_nothing_is_acknowledged(ses
     path = Path(session.save())
     (tmp_path / "other").write_bytes(content)
     (tmp_path / "other").replace(path)
-    with pytest.raises(RefusedError, match=r"was replaced by another file, .* All that was said here is in .*-kept-"):
+    with pytest.raises(RefusedError, match=r"was replaced by another file, .* All labels given here are in .*-kept-"):
         session.label([2], "a")
     assert session.state.version == 2
     assert path.read_bytes() == content
@@ -138,7 +138,7 @@ def test_a_log_that_is_overwritten_in_place_acknowledges_nothing(session, happen
     if flushed:
         session.save()
     happens(path)
-    with pytest.raises(RefusedError, match=r"was replaced by another file, .* All that was said here is in .*-kept-"):
+    with pytest.raises(RefusedError, match=r"was replaced by another file, .* All labels given here are in .*-kept-"):
         session.label([3], "b")
     assert session.state.version == 3
     (kept,) = path.parent.glob("log-kept-*.sqlite")

@@ -108,7 +108,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         "cl2n" centres on the mean of labelled and unlabelled rows and scales to unit length; new rows use the stored
         mean. "power" first shortens long tails, ``sign(x) |x|^0.75``. "discriminant" also learns from the labels where
         the middle between the classes lies and what varies within them, see `marginshot.model.discriminant`: for use
-        with ``n_neighbors``, as in the preset. None leaves the rows as they are; a scikit-learn transformer is cloned
+        with ``n_neighbors``, as in the preset. None does not transform rows; a scikit-learn transformer is cloned
         and fitted on all rows, without labels.
     tol : float, default=3e-4
         The last stage ends when the norm of the gradient in function space, sqrt(gᵀKg), is at most this; those before

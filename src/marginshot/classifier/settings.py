@@ -145,7 +145,7 @@ class Settings:
             )
 
     def make_transformer(self) -> Any:
-        """An unfitted transformer of the rows; None where they stay as they are, or are a kernel matrix."""
+        """An unfitted transformer of the rows; None where they are not transformed, or are a kernel matrix."""
         return make_transform(self.feature_transform) if self.kernel_function.takes_rows else None
 
     @cached_property

@@ -87,7 +87,7 @@ def follow_line(task: PlaneTask) -> list[Line]:
     sequence = LAMBDA2
     lines = []
     for stage in range(len(sequence)):
-        # In the plane as it is, not centred and scaled to unit length: otherwise all points would lie on a circle.
+        # Without centring and scaling to unit length: otherwise all points would lie on a circle.
         classifier = TransductiveMaxMarginClassifier(lambda2=tuple(sequence[: stage + 1]), feature_transform=None)
         classifier.fit(X, y)
         normal = classifier.planes_[1] - classifier.planes_[0]

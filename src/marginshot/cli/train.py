@@ -122,7 +122,7 @@ def say_hours(settings: TrainSettings, hardware: Hardware, data: Path | None, st
     if measured is not None:
         emit(
             f"{settings.epochs} epochs of {measured.n_steps:,} steps of {settings.batch_size} pictures: about "
-            f"{measured.hours:.2g} hours on this machine as it is now ({measured.step_seconds:.2g} s a step, "
+            f"{measured.hours:.2g} hours on this machine at its present load ({measured.step_seconds:.2g} s a step, "
             f"{measured.validation_seconds:.2g} s a validation). Nothing was written."
         )
 

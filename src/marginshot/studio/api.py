@@ -343,7 +343,7 @@ class Studio:
         return tell
 
     async def rescan(self, _: Request) -> Response:
-        """Open the source as it is now; all pages load anew."""
+        """Read the source again; all pages load anew."""
         if self._reopen is None:
             raise ValueError("Embeddings in memory cannot be read again.")
         found = await run_in_threadpool(self._alone, self._acting, self._rescan)

@@ -24,7 +24,7 @@ _FILES = {SessionExport.TABLE: "labels.csv", SessionExport.MODEL: "model"}
 
 @dataclass(frozen=True)
 class Download:
-    """A file that waits to be fetched: the last part of its address, where it is, and the folder that goes with it."""
+    """A file that waits to be fetched: last part of its address, its path, and the folder to remove with it."""
 
     token: str
     path: Path

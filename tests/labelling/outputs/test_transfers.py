@@ -279,7 +279,7 @@ def test_answers_that_changed_are_told(workplace, run):
     code, _, err = run(*LABEL, "--copy")
     assert code == 0, err
     told = " ".join(err.split())
-    assert "1 picture is in the folder of another class as well, and not as a run left it there; the first is" in told
+    assert "1 picture is also in the folder of another class, put there or changed by somebody else; the first" in told
     assert stray.exists()
 
 

@@ -124,7 +124,7 @@ def save_earlier(earlier: Earlier) -> None:
 
 
 def _is_same(path: Path, place: Path | None) -> bool:
-    """Whether both are one file, be it by two spellings of a name."""
+    """Whether both paths are one file, also where its name is spelled in two ways."""
     if place is None or not os.path.lexists(place):
         return path == place
     return path == place or os.path.samestat(path.lstat(), place.lstat())

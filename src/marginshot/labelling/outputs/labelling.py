@@ -1,4 +1,4 @@
-"""The result of labelling as people hold it: a table that writes itself, with all that goes with it."""
+"""The result of labelling for callers: data, and methods that write the table and all other outputs."""
 
 from __future__ import annotations
 

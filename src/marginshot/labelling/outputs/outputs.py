@@ -62,7 +62,7 @@ class Written:
     files : tuple of Path
         Every file written, the table first; none where only the pictures of an earlier run were completed.
     placed : Placed, optional
-        The pictures in class folders; None where pictures stay as they are.
+        The pictures in class folders; None without ``transfer``.
     """
 
     files: tuple[Path, ...] = ()
@@ -173,7 +173,7 @@ class Outputs:
 
     @property
     def n_kept(self) -> int:
-        """Number of rows of the table as it is now that were kept: their pictures were moved by earlier runs."""
+        """Number of rows that the present table kept from earlier ones: their pictures were moved by earlier runs."""
         record = load_record(record_path(self.table))
         return 0 if record is None else len(record.written[0].kept)
 
@@ -243,7 +243,7 @@ class Outputs:
             check_folder_names(classes, self.path, self.files)
 
     def plan(self, labelling: Result) -> dict[int, Transfer]:
-        """Each picture, by its row, and where it will go; empty where pictures stay as they are."""
+        """Each picture, by its row, and where it will go; empty without ``transfer``."""
         check_can_move(self.transfer, labelling.request)
         return {} if self.transfer is None else plan_transfers(labelling, self.path)
 
@@ -317,7 +317,7 @@ class Outputs:
             remember(self.table, columns, labelling.request, earlier, digests, kept.items)
 
     def place_pictures(self, labelling: Result, on_progress: Progress = silent) -> Placed | None:
-        """Copy, move or link every labelled picture into the folder of its class; None where they stay as they are."""
+        """Copy, move or link every labelled picture into the folder of its class; None without ``transfer``."""
         job = self._job(labelling.request)
         if job is None:
             return None
@@ -339,7 +339,7 @@ class Outputs:
         return [Path(labelling.collection.contents[row]).absolute() for row in labelling.rows if row not in plan]
 
     def _job(self, request: Request) -> Job | None:
-        """What is done to the pictures, with all that decides it; None where they stay as they are."""
+        """The transfer of the pictures, with every option that decides it; None without ``transfer``."""
         if self.transfer is None:
             return None
         model = self.model and self.model.resolve()

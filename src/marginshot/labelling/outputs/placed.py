@@ -78,8 +78,8 @@ class Placed:
         if self.stale:
             are = "is" if len(self.stale) == 1 else "are"
             told.append(
-                f"{_pictures(self.stale)} {are} in the folder of another class as well, and not as a run left it "
-                f"there; the first is {self.stale[0]}. Remove what you do not want."
+                f"{_pictures(self.stale)} {are} also in the folder of another class, put there or changed by "
+                f"somebody else; the first is {self.stale[0]}. Remove what you do not want."
             )
         return told
 

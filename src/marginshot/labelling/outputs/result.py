@@ -170,7 +170,7 @@ class Result:
 
     @property
     def n_own_labels(self) -> int:
-        """Number of listed items that a person labelled, be it as none of the classes."""
+        """Number of listed items that a person labelled, with a class or as none of the classes."""
         said = (self.answers.given >= 0) | (False if self.answers.none is None else self.answers.none)
         lent = self.collection.lent
         return int((said if lent is None else said & ~lent)[self.rows].sum())

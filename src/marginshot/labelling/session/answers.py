@@ -91,7 +91,7 @@ class SessionAnswers:
 
 
 def examples_of(state: State, rows: Rows) -> Rows:
-    """Place (n_ready,) among the classes of each of ``rows`` (n_ready,) that was checked; NONE and UNKNOWN as they are.
+    """Place among the classes (n_ready,) of each of ``rows`` (n_ready,) that was checked, or its code NONE or UNKNOWN.
 
     Labels accepted in bulk are answers, not examples: to learn from them would make their errors certain.
     """

@@ -23,8 +23,8 @@ from marginshot.labelling.session.acts.act import Act
 from marginshot.labelling.session.answers import SessionAnswers
 from marginshot.labelling.session.state import Point, Slots, State
 
-# Share of right answers among labelled items, from which on people label whatever they look at. Answers are right more
-# often in any folder that anybody wants labelled.
+# If at least this share of the answers to labelled items was right, people label all that they look at, not wrong
+# answers alone. Answers are right more often in any folder that anybody wants labelled.
 LEAST_RIGHT = 0.1
 
 

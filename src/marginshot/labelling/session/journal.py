@@ -126,8 +126,8 @@ class Journal:
         if new:
             more = f" and {len(new) - 3:,} more" if len(new) > 3 else ""
             self.notes.append(
-                f"The log {self._log.path} is damaged: {'; '.join(new[:3])}{more}. What they said is left out, the "
-                "rest is used. Look your labels over, or bring back a copy of the log."
+                f"The log {self._log.path} is damaged: {'; '.join(new[:3])}{more}. These are left out, the rest "
+                "is used. Look over your labels, or bring back a copy of the log."
             )
 
     def rows(self, items: Items) -> list[int]:

@@ -32,10 +32,10 @@ def mark(path: Path) -> Mark | None:
 
 
 def is_whole(connection: sqlite3.Connection, path: Path, before: Mark | None) -> bool:
-    """Whether the name ``path`` still has the file of ``connection``, marked ``before``, and it holds all its events.
+    """Whether the file at ``path`` is the one that ``connection`` has open, with all its events.
 
-    The connection itself may not notice, for it remembers what it has read. The file is never opened but by SQLite:
-    closing it otherwise would let go of the locks that this process has.
+    ``before`` is its mark after the last act. The connection itself may not notice a change, because it keeps what it
+    has read. Only SQLite opens the file: to close another handle would release the locks of this process.
     """
     now = mark(path)
     if now == before or now is None or before is None or now[:2] != before[:2]:
@@ -53,17 +53,17 @@ def is_whole(connection: sqlite3.Connection, path: Path, before: Mark | None) ->
 def mend(connection: sqlite3.Connection, path: Path) -> str:
     """Bring the events of ``connection`` back to the name ``path``, and close it; returns what was done, in words.
 
-    A file that has all of them, and perhaps more, stays; one that has some of the first gives way. Any other is
-    refused: then the events are in a file beside it.
+    A file at ``path`` with all these events, or more, is kept. One with only the first of them is replaced. Any other
+    is refused, and the events are written to a file beside it.
     """
     ours, theirs = _events(connection), _events_at(path)
     if theirs is not None and theirs[: len(ours)] == ours:
         connection.close()
-        return f"The log {path} was replaced while it was in use; the new file has all that was said."
+        return f"The log {path} was replaced while it was in use; the new file has all labels."
     if os.path.lexists(path) and (theirs is None or ours[: len(theirs)] != theirs):
         raise RefusedError(
             f"The log {path} was replaced by another file, or written over, while it was in use, and nothing was "
-            f"changed. All that was said here is in {_set_aside(connection, path, ours)}. Put that in its place, then "
+            f"changed. All labels given here are in {_set_aside(connection, path, ours)}. Put that in its place, then "
             "open the session again."
         )
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -73,9 +73,7 @@ def mend(connection: sqlite3.Connection, path: Path) -> str:
         connection.close()
         for suffix in ("-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
-    return (
-        f"The log {path} was gone, or an older one, while it was in use; it was written again with all that was said."
-    )
+    return f"The log {path} was gone, or replaced by an older one, while it was in use; it was written again in full."
 
 
 def _events(connection: sqlite3.Connection) -> list[tuple[int, str]]:
@@ -98,7 +96,7 @@ def _events_at(path: Path) -> list[tuple[int, str]] | None:
 
 
 def _set_aside(connection: sqlite3.Connection, path: Path, events: list[tuple[int, str]]) -> Path:
-    """Write the ``events`` into a new file beside ``path``, which the same events have only once."""
+    """Write the ``events`` into a file beside ``path``, whose name depends on them; the same events make one file."""
     name = events[-1][1][:8] if events else "nothing"
     aside = path.with_name(f"{path.stem}-kept-{name}{path.suffix}")
     if not aside.exists():
