@@ -102,7 +102,7 @@ class DiscriminantTransform(CentreAndNormalise):
     ) -> tuple[Array, Array]:
         """Fit, and return rows of unit length (n_rows, n_features) and the lengths (n_rows,) that they had before.
 
-        Labelled rows are stretched, as `fit_transform` does not. Rows of one of the ``groups`` (n_rows,) are one
+        Labelled rows are stretched here, but not by `fit_transform`. Rows of one of the ``groups`` (n_rows,) are one
         example. ``domains`` (n_rows,), numbered from 0, are found where they are not given.
         """
         codes = np.full(len(X), UNLABELLED) if codes is None else codes

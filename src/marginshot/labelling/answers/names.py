@@ -85,8 +85,8 @@ class Names:
     def among(self, X: NDArray[np.floating]) -> Names:
         """The names, moved to where the items ``X`` (n_rows, n_features) lie if they come from another encoder side.
 
-        They are then centred on their own mean and scaled to one length, the mean distance of the items from the mean
-        of the items, which is added.
+        They are then centred on their own mean, scaled to the mean distance of the items from the mean of the items,
+        and placed around that mean.
         """
         if not self.apart:
             return self

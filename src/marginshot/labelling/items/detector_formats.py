@@ -49,7 +49,7 @@ class Box:
 
     @property
     def corner(self) -> str:
-        """The box in thousandths of the picture, which names it whatever else is in the file."""
+        """The box in thousandths of the picture: its name, which does not depend on other entries of the file."""
         return "-".join(str(round(1000 * value)) for value in (self.x, self.y, self.width, self.height))
 
 

@@ -323,7 +323,7 @@ def match_examples(
 ) -> tuple[list[str], list[Example]]:
     """Label of each content, empty where unknown, and the examples that are not among the contents.
 
-    A copy of an example, under whatever name, is that example, and counts once.
+    A copy of an example, under any name, is the same example and counts once.
     """
     by_digest: dict[str, Example] = {}
     for example in examples:

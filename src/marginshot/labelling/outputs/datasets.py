@@ -92,9 +92,10 @@ def write_yolo(labelling: Result, path: Path) -> None:
 def split(labelling: Result) -> dict[int, tuple[str, ...]]:
     """The folders, ``train`` or ``val``, of each labelled row.
 
-    What is in a picture decides, so that it stays where it is in later exports, and copies of it stay together; so do
-    the pictures of an event. About a fifth is for validation, and some of every class for both: a class that one of
-    the folders lacks would shift the numbers of those after it. The only picture of a class is in both.
+    The content of a picture decides, so that it keeps its folder in later exports. Copies of a picture stay together,
+    as do the pictures of an event. About a fifth is for validation. Every class is in both folders, because classes are
+    numbered in each folder: one that is missing would shift the numbers after it. So the only picture of a class is in
+    both.
     """
     digests, events = labelling.collection.digests, labelling.collection.events
     groups: dict[str, dict[int | str, list[int]]] = defaultdict(lambda: defaultdict(list))

@@ -91,7 +91,7 @@ class LabelModel:
         encoder: str | None = None,
         cache: bool | PathLike = True,
     ) -> Labelling:
-        """Label the items of a folder, each by itself, whatever the others are; ``encoder`` as in `make_encoder`.
+        """Label the items of a folder, each independently of the others; ``encoder`` as in `make_encoder`.
 
         Examples
         --------
@@ -131,12 +131,12 @@ class LabelModel:
         encoder: str | None = None,
         cache: bool | PathLike = True,
     ) -> Labelling:
-        """Label texts, each by itself, whatever the others are."""
+        """Label texts, each independently of the others."""
         chosen, collection = self.make_encoder(encoder), text_rows(texts, None)
         return self.label_collection(collection, chosen, open_store(cache), reject=reject)
 
     def label_embeddings(self, X: ArrayLike, *, items: Sequence[str] | None = None, reject: bool = False) -> Labelling:
-        """Label embeddings (n_rows, n_features), each by itself, whatever the others are."""
+        """Label embeddings (n_rows, n_features), each independently of the others."""
         return self.label_collection(embedding_rows(stack_embeddings(X, "X"), None, items), None, None, reject=reject)
 
     def label_collection(
@@ -178,7 +178,7 @@ class LabelModel:
         return self.kind.encoder(encoder or self.encoder, device)
 
     def request(self, source: Source, *, reject: bool) -> Request:
-        """What is asked for where this model labels ``source``."""
+        """The request by which this model labels ``source``."""
         settings = {"command": "apply", "reject": reject}
         if self.path is not None:
             return Request(source, {"model": (self.path,)}, settings)

@@ -1,4 +1,4 @@
-"""What an earlier session or run knows, found by its source or by what it wrote; nothing of it is changed."""
+"""Labels of an earlier session or run, found by its source or by its outputs; nothing of it is changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The session of a source as labelling runs read and extend it: shared by the command line and the studio."""
+"""The session of a source, which labelling runs read and extend, so that they share labels with the studio."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ class EventLog:
             self._file = None if self.path is None else mark(self.path)
 
     def close(self) -> None:
-        """Let go of the file; where others harmed it since the last act, the events are written again first."""
+        """Close the file; if others have damaged it since the last act, write the events again first."""
         with self._lock:
             try:
                 with self._readable():
@@ -217,7 +217,7 @@ class EventLog:
                 self._connection.close()
 
     def _mend(self) -> bool:
-        """Whether the file was harmed by others, and was mended."""
+        """Restore the file if others have damaged it; returns whether they had."""
         if self.path is None or not self._is_watched or is_whole(self._connection, self.path, self._file):
             return False
         self.incidents.append(mend(self._connection, self.path))

@@ -132,7 +132,7 @@ class Solver:
         """Answers for a ``state`` from the embeddings ``X`` (n_ready, n_features) of ``rows`` (n_ready,).
 
         They start from the last answers, where there are any for the same embeddings, unless a ``complete`` fit is
-        asked for. The fit calls ``wait`` between its blocks, and lets others pass while that holds it up.
+        asked for. The fit calls ``wait`` between its blocks; other fits may run while ``wait`` blocks.
         """
         if not len(rows):
             answers = make_answers(state, rows, np.empty(0, dtype=np.int32), np.zeros((0, 0)), np.zeros(0, dtype=bool))
@@ -176,7 +176,7 @@ class Solver:
     def _doubts_of(
         self, classifier: TransductiveMaxMarginClassifier, state: State, rows: Rows, ids: NDArray[np.int32]
     ) -> tuple[Doubt, ...]:
-        """Labels that look wrong; a fit that hid none keeps those of the last one that did, while they stand."""
+        """Labels that look wrong. A fit that hid no labels returns the last list, without labels changed since."""
         given = np.where(state.checked[rows], state.given[rows], UNKNOWN)
         found = find_doubts(classifier, given, np.sort(ids))
         with self._lock:
