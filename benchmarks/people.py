@@ -132,9 +132,10 @@ def doubtful(person: Person, answers: SessionAnswers) -> bool:
     return len(person.open) > PAGE
 
 
-def in_bulk(person: Person, _: SessionAnswers) -> bool:
-    person.session.accept(SURE)
-    return by_next(person, _)
+def in_bulk(person: Person, answers: SessionAnswers) -> bool:
+    if person.session.preview_accept(SURE)[0]:
+        person.session.accept(SURE)
+    return by_next(person, answers)
 
 
 BEHAVIOURS: dict[str, Callable[[Person, SessionAnswers], bool]] = {
