@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 LOWEST := .venv-lowest
-EXTRAS := pictures,texts,sounds,heif,studio,evaluate,figures,parquet,tune,large,scale,vision,text
+EXTRAS := pictures,texts,sounds,heif,studio,evaluate,figures,parquet,tune,scale,vision,text
 # What tests of the core use.
-CORE := studio,evaluate,figures,parquet,tune,large,scale
+CORE := studio,evaluate,figures,parquet,tune,scale
 comma := ,
 
 .PHONY: axe demo test lint docs coverage lowest bench results crash fuzz lock audit clean

@@ -109,8 +109,7 @@ def test_onnx_is_imported_by_networks_only():
 
 
 def test_numba_is_imported_by_compiled_code_only():
-    # neighbour_search asks it for the number of threads that pynndescent may use.
-    allowed = ("solvers/", "batch/", "_lib/jit.py", "model/neighbour_search.py")
+    allowed = ("solvers/", "batch/", "_lib/jit.py")
     assert {file for file in importers({"numba"}) if not file.startswith(allowed)} == set()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import numpy as np
 import pandas as pd
@@ -234,17 +233,6 @@ def test_large_sets_keep_their_neighbours(monkeypatch, blobs):
     result = label_embeddings(X, labels, suggest=4)
     assert result.model.classifier.n_neighbors > 0
     assert np.mean(result.answers.best[y < 3] == y[y < 3]) > 0.9
-
-
-def test_large_sets_are_labelled_without_neighbours_where_the_search_is_missing(monkeypatch, blobs):
-    X, _, labels = blobs
-    monkeypatch.setattr(neighbour_search, "LARGEST_EXACT", 50)
-    monkeypatch.setitem(sys.modules, "pynndescent", None)
-    with pytest.warns(RuntimeWarning, match=rf"{len(X)} items .* without .*'marginshot\[large\]'") as told:
-        result = label_embeddings(X, labels, suggest=4)
-    assert len(told) == 1
-    assert result.model.classifier.n_neighbors == 0
-    assert len(result.answers.suggested) == 4
 
 
 def test_map_is_the_same_twice_and_places_everything(monkeypatch, blobs):

@@ -641,13 +641,3 @@ def test_the_log_is_flushed_to_the_disk(tmp_path):
     assert log._connection.execute("PRAGMA synchronous").fetchone()[0] == 2
     assert log._connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
     log.close()
-
-
-def test_too_many_items_for_neighbours_are_told_once(session, monkeypatch, recwarn):
-    monkeypatch.setattr("marginshot.labelling.answers.classify.search_is_fast", lambda n_rows: False)
-    with pytest.warns(RuntimeWarning, match="90 items are too many to compare all pairs"):
-        session.solve()
-    recwarn.clear()
-    session.label([10], "a")
-    assert session.solve().version == 2
-    assert not recwarn.list

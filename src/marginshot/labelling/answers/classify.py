@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot._lib.warn import warn_user
 from marginshot.classifier.estimator import TransductiveMaxMarginClassifier
 from marginshot.classifier.refit import Refitter
 from marginshot.labelling.answers.doubts import Doubt, find_doubts
@@ -21,7 +20,6 @@ from marginshot.labelling.answers.sketch import EmbeddingView
 from marginshot.labelling.answers.suggestions import suggest_rows
 from marginshot.labelling.answers.together import certain, one_example_each, one_of_each, pooled
 from marginshot.labelling.items.collection import NONE, UNKNOWN
-from marginshot.model.neighbour_search import INSTALL, search_is_fast
 from marginshot.model.transforms import differ_in_length
 
 Array = NDArray[np.float64]
@@ -40,16 +38,7 @@ _TAKEN_BY_NAME = 2 / 3
 
 def make_classifier(X: NDArray[np.floating]) -> TransductiveMaxMarginClassifier:
     """The classifier of all labelling: real folders are unbalanced and have many classes, hence the preset."""
-    options: dict[str, Any] = {}
-    if not search_is_fast(len(X)):
-        warn_user(
-            f"{len(X):,} items are too many to compare all pairs, so they are labelled without their nearest "
-            f"neighbours, and less well; to keep these run {INSTALL}.",
-            RuntimeWarning,
-        )
-        options = {"n_neighbors": 0, "calibration": "mixture", "feature_transform": "power"}
-    if differ_in_length(X):
-        options["feature_transform"] = "cl2n"
+    options: dict[str, Any] = {"feature_transform": "cl2n"} if differ_in_length(X) else {}
     return TransductiveMaxMarginClassifier.from_preset("auto", **options)
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.model.neighbour_search import nearest_of_each, search_is_fast
+from marginshot.model.neighbour_search import nearest_of_each
 from marginshot.model.primitives import average
 from marginshot.model.transforms import l2_normalize
 
@@ -49,8 +49,8 @@ class EmbeddingView:
 
     @cached_property
     def neighbours(self) -> NDArray[np.int64]:
-        """Nearest rows of each, nearest first, (n_rows, at most 10); none where rows are too many to search."""
-        k = min(N_NEIGHBORS, len(self) - 1) if search_is_fast(len(self)) else 0
+        """Nearest rows of each, nearest first, (n_rows, at most 10)."""
+        k = min(N_NEIGHBORS, len(self) - 1)
         return nearest_of_each(self.sketch, k) if k > 0 else np.empty((len(self), 0), dtype=np.int64)
 
     @cached_property
