@@ -62,14 +62,15 @@ def test_results_older_than_the_code_are_named(capsys):
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """A repository with one result, its script, its input and its page."""
-    for folder in ("docs/results", "src/marginshot", "benchmarks", "features"):
+    for folder in ("docs/results", "src/marginshot/model", "benchmarks", "features"):
         (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "src/marginshot/a.py").write_text('"""A."""\nx = 1\n')
+    (tmp_path / "src/marginshot/model/a.py").write_text('"""A."""\nx = 1\n')
     (tmp_path / "benchmarks/b.py").write_text("import sys\nprint('| a |\\n|---|\\n|', sys.argv[1], '|')\n")
     (tmp_path / "features/c.npz").write_bytes(b"rows")
     page = tmp_path / "docs/results/page.md"
     page.write_text("# Page\n\n<!-- results: one -->\n\nnothing\n\n<!-- end of results -->\n\nThe end.\n")
     monkeypatch.setattr(results, "ROOT", tmp_path)
+    monkeypatch.setattr(results, "ROOMS", ("model",))
     monkeypatch.setattr(results, "PAGES", tmp_path / "docs/results")
     monkeypatch.setattr(results, "git", lambda *words: "" if words[0] == "status" else "0123456789")
     monkeypatch.setattr(
@@ -104,8 +105,8 @@ def test_a_result_is_stored_written_into_its_page_and_then_up_to_date(place, mon
 @pytest.mark.parametrize(
     ("path", "content", "state"),
     [
-        ("src/marginshot/a.py", '"""Better words."""\nx = 1  # one\n', "up to date"),
-        ("src/marginshot/a.py", "x = 2\n", "old: code changed"),
+        ("src/marginshot/model/a.py", '"""Better words."""\nx = 1  # one\n', "up to date"),
+        ("src/marginshot/model/a.py", "x = 2\n", "old: code changed"),
         ("benchmarks/b.py", "print('| b |')\n", "old: code changed"),
         ("features/c.npz", "other rows", "old: inputs changed"),
     ],
