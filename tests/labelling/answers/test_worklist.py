@@ -92,3 +92,12 @@ def test_labels_of_an_earlier_source_promise_little():
     assert by_old[-1] == pytest.approx(own, rel=0.01)
     sure = expected_accuracy(np.ones(200), checked, fit_correction(None, 3.0, 0.0))
     assert sure.low < 0.97
+
+
+def test_at_one_label_a_class_the_interval_goes_far_below_a_high_promise():
+    """Clusters that are no classes may be promised 95 %: with one label a class nobody can know."""
+    confidence, nothing = np.full(400, 0.95), np.zeros(400, dtype=bool)
+    lows = [expected_accuracy(confidence, nothing, fit_correction(None, labels)).low for labels in (1.0, 1.5, 2.0, 5.0)]
+    assert lows == sorted(lows)
+    assert lows[0] < 0.7
+    assert lows[2] == lows[3] > 0.8

@@ -217,7 +217,7 @@ def test_a_table_of_deployments_is_checked_before_the_work(season, run, content,
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--export", "boxes"], "label with --boxes"),
+        (["--export", "boxes"], "name that with --boxes"),
         (["--export", "camtrap-dp", "--move"], "names cameras by the folders of pictures"),
     ],
 )

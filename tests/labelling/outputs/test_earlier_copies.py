@@ -86,7 +86,7 @@ def test_a_copy_that_was_changed_or_that_a_user_made_is_kept_and_told(first, run
     assert (place / "labelled" / "red" / "red-2.png").read_text() == "drawn over"
     assert places(place, "red-2") == ["blue", "red"]
     assert mine.exists()
-    assert "2 pictures are in the folder of another class as well" in " ".join(err.split())
+    assert "2 pictures are also in the folder of another class" in " ".join(err.split())
 
 
 def test_what_a_user_put_where_ours_would_go_is_theirs(workplace, run):

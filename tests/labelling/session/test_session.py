@@ -291,6 +291,19 @@ def test_corrections_that_a_person_picked_are_no_check(session, clusters):
     assert not picked_rows(session.state).any()
 
 
+def test_a_label_that_looks_wrong_and_is_given_again_is_not_asked_about_any_more(session, clusters):
+    truth = clusters[1]
+    session.label({row: "abc"[truth[row]] for row in range(3, 24)})
+    wrong = "abc"[(truth[40] + 1) % 3]
+    session.solve(complete=True)
+    session.label([40], wrong)
+    assert [doubt.row for doubt in session.solve(complete=True).doubts] == [40]
+    session.label([40], wrong)
+    assert session.solve(complete=True).doubts == ()
+    session.label([40], "abc"[(truth[40] + 2) % 3])
+    assert [doubt.row for doubt in session.solve(complete=True).doubts] == [40]
+
+
 def test_what_looked_like_none_of_the_classes_was_no_answer_to_check():
     """Who says the class of an item that was thought to be foreign has not found the answer below right."""
     rng = np.random.default_rng(0)

@@ -103,15 +103,18 @@ def fit_rejection(
     outside = np.zeros(len(view), dtype=bool) if none is None else none
     labels = np.where(outside, -1, given)
     centres, threshold, _ = measure(view.unit, labels, outside, lose)
-    _, smooth_threshold, likeness = measure(view.smooth, labels, outside, lose)
+    _, smooth_threshold, likeness = measure(view.smooth, labels, outside, lose, averaged=True)
     rule = Rejection(view.mean, centres, view.unit[outside], threshold)
     return rule, outside | (likeness < smooth_threshold)
 
 
 def measure(
-    rows: Array, given: NDArray[np.integer], none: NDArray[np.bool_], lose: float
+    rows: Array, given: NDArray[np.integer], none: NDArray[np.bool_], lose: float, *, averaged: bool = False
 ) -> tuple[Array, float, NDArray[np.floating]]:
-    """Centres (n_classes, D), threshold, and the likeness (n_rows,) of unit rows to the classes, less that to none."""
+    """Centres (n_classes, D), threshold, and the likeness (n_rows,) of unit rows to the classes, less that to none.
+
+    Rows ``averaged`` with their neighbours are very like their class where they are typical of it: see `_halfway`.
+    """
     members = [np.flatnonzero(given == c) for c in np.unique(given[given >= 0])]
     centres = l2_normalize(np.stack([rows[own].mean(axis=0) for own in members]))
     of_none = _likeness_to_none(rows, rows[none])
@@ -122,7 +125,8 @@ def measure(
     )
     unlabelled = likeness[(given < 0) & ~none]
     if len(left_out) >= FEWEST_LEFT_OUT:
-        return centres, _low_bound(left_out, lose, _halfway(rows, members, centres, of_none, left_out)), likeness
+        highest = _halfway(rows, members, centres, of_none, left_out) if averaged else 1.0
+        return centres, _low_bound(left_out, lose, highest), likeness
     return centres, float(np.quantile(unlabelled, lose)) if len(unlabelled) else -1.0, likeness
 
 

@@ -85,14 +85,15 @@ class Correction:
     intercept, slope : float
         a and b.
     covariance : ndarray of shape (2, 2)
-    by_old : bool, default=False
-        Whether all labels are of an earlier source: then even answers of probability 1 are in doubt.
+    unconfirmed : float, default=0.0
+        How far no labels of these items confirm the probabilities: 1 at one label a class, and where all labels are of
+        an earlier source; 0 from two labels a class on. Then even answers of probability 1 are in doubt.
     """
 
     intercept: float
     slope: float
     covariance: Array
-    by_old: bool = False
+    unconfirmed: float = 0.0
 
     def __call__(self, confidence: NDArray[np.floating]) -> Array:
         """Corrected probabilities, (n,)."""
@@ -152,7 +153,7 @@ def fit_correction(
         float(found[0]),
         float(max(found[1], 0.0)),
         np.asarray(np.linalg.inv(curvature), dtype=np.float64),
-        by_old=new_labels_a_class == 0,
+        unconfirmed=1.0 if new_labels_a_class == 0 else float(np.clip(2.0 - labels_a_class, 0.0, 1.0)),
     )
 
 
@@ -168,8 +169,8 @@ def expected_accuracy(
 ) -> Estimate:
     """Share of all items that are right: checked ones count 1, each other one its corrected probability.
 
-    The variance is that of independent answers, Σ p (1 − p), and of the correction. Where all labels are of an earlier
-    source, the interval is at least as wide as the mean of those of the answers.
+    The variance is that of independent answers, Σ p (1 − p), and of the correction. Where labels do not confirm the
+    probabilities, the interval is at least as wide as the mean of those of the answers.
 
     Parameters
     ----------
@@ -187,9 +188,10 @@ def expected_accuracy(
     error = _Z * np.sqrt(spread.sum() + slopes @ rule.covariance @ slopes) / len(confidence)
     value = (checked.sum() + chance.sum()) / len(confidence)
     low, high = value - error, value + error
-    if rule.by_old:
+    if rule.unconfirmed:
         ends = (checked.sum() + rule.ends(confidence[~checked]).sum(axis=1)) / len(confidence)
-        low, high = min(low, ends[0]), max(high, ends[1])
+        low += rule.unconfirmed * min(ends[0] - low, 0.0)
+        high += rule.unconfirmed * max(ends[1] - high, 0.0)
     return Estimate(float(value), float(max(low, 0.0)), float(min(high, 1.0)))
 
 

@@ -278,6 +278,11 @@ class Session:
 
     def _carried(self, act: Act, state: State) -> Mapping[str, Any]:
         """What the log keeps with an act: the answers that it checks, and the accuracy expected before it."""
+        if act.checks:
+            slots = self._said.keys.slots_of(act.keys)
+            known = slots[slots < len(state.slot_checked)]
+            again = known[state.slot_checked[known]]
+            self._solver.confirmed.update(zip(again.tolist(), state.slot_given[again].tolist(), strict=True))
         solved = self._answering.latest
         if solved is None or solved.answers.expected is None:
             return {}

@@ -125,6 +125,8 @@ class Solver:
         self._names: Names | None = None
         self._table: NamedRows | None = None
         self._doubts: tuple[Doubt, ...] = ()
+        #: Class id of each item whose label somebody saw and gave again: it is not asked about any more.
+        self.confirmed: dict[int, int] = {}
 
     def solve(
         self, state: State, rows: Rows, X: Embeddings, *, complete: bool = False, wait: Callable[[], object] = int
@@ -176,14 +178,18 @@ class Solver:
     def _doubts_of(
         self, classifier: TransductiveMaxMarginClassifier, state: State, rows: Rows, ids: NDArray[np.int32]
     ) -> tuple[Doubt, ...]:
-        """Labels that look wrong. A fit that hid no labels returns the last list, without labels changed since."""
+        """Labels that look wrong and were not confirmed. A fit that hid none returns those of the last list that stand."""
         given = np.where(state.checked[rows], state.given[rows], UNKNOWN)
         found = find_doubts(classifier, given, np.sort(ids))
         with self._lock:
             if len(classifier.hidden_rows_):
                 self._doubts = tuple(replace(doubt, row=int(rows[doubt.row])) for doubt in found)
             standing = (doubt for doubt in self._doubts if state.checked[doubt.row] and doubt.other in ids)
-            return tuple(doubt for doubt in standing if state.given[doubt.row] == doubt.label)
+            return tuple(
+                doubt
+                for doubt in standing
+                if state.given[doubt.row] == doubt.label != self.confirmed.get(doubt.row, UNKNOWN)
+            )
 
     def _prepare(self, classes: tuple[Class, ...], rows: Rows, X: Embeddings) -> NamedRows:
         """The embeddings of items and of all class names; the last table is returned while neither has changed."""

@@ -58,9 +58,12 @@ export function moveTo(row) {
   grid.reveal(row);
 }
 
-/** The rows an act is about: the selection, else the item that is looked at; of an event all that its cell stands for. */
+/**
+ * The rows an act is about: the selection, else the item that is looked at, if it is in the view: a key must not change
+ * an item that was left open from another view. Of an event all that its cell stands for.
+ */
 function targets() {
-  const rows = state.selection.size ? [...state.selection] : [state.cursor].filter((row) => row >= 0);
+  const rows = state.selection.size ? [...state.selection] : [state.cursor].filter((row) => state.view.place[row] >= 0);
   return [...new Set(rows.flatMap(matesOf))];
 }
 

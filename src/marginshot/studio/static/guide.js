@@ -13,6 +13,7 @@ import { BATCH, resort, show, target, targetWords } from "./views.js";
 
 const SAMPLE = 30; // items of a random check
 const QUICK = 30; // items on a check list that are sooner checked than learned from
+const UNSURE = 0.1; // how far below the target the interval may begin where the target counts as reached
 const MUCH = 0.1; // share of the items that look like no class, from which on a class may be missing
 
 const STEPS = [
@@ -102,7 +103,8 @@ const NEXT = (n) => `Label these ${count(n)}: they tell most about all others.`;
 function teaching(now) {
   if (now >= target()) return null;
   if (todo && todo.reached && todo.rows.length <= QUICK && todo.rows.length) {
-    const words = `Check these ${items(todo.rows.length)}: then ${targetWords()} of all are expected to be right.`;
+    const these = todo.rows.length === 1 ? "this item" : `these ${items(todo.rows.length)}`;
+    const words = `Check ${these}: then ${targetWords()} of all are expected to be right.`;
     return working("worklist", () => words) ?? { step: "worklist", words, buttons: [button(`Check ${items(todo.rows.length)}`, () => show("worklist"), "main")] };
   }
   const finished = state.view.id === "next" && state.view.order.length > 0;
@@ -121,8 +123,8 @@ function checking(now) {
     return { step: "audit", words, buttons: [...looking("audit", "Go on"), exporting] };
   }
   if (!audit?.result) {
-    const words = `${targetWords()} reached: ${share(now)} of all items are expected to be right. Make sure with ${SAMPLE} random ones.`;
-    return { step: "audit", words, buttons: [button(`Draw ${SAMPLE} random items`, sample, "main"), exporting], reached: true };
+    const words = `${targetWords()} reached: ${estimate(state.project.expected)} of all items are expected to be right. Make sure with ${SAMPLE} random ones.`;
+    return { step: "audit", words, buttons: [button(`Draw ${SAMPLE} random items`, sample, "main"), exporting], reached: state.project.expected[1] >= target() - UNSURE };
   }
   if (audit.result[2] < target()) {
     const words = `The random check found ${share(audit.result[0])} right, less than ${targetWords()}. Label ${BATCH} more.`;
@@ -134,7 +136,7 @@ function checking(now) {
 function finished(now) {
   const words = [
     el("strong", {}, "Done."),
-    ` All ${items(state.n)} have a label. ${share(now)} are expected to be right; the random check says ${estimate(state.project.audit.result)}.`,
+    ` All ${items(state.n)} have a label. ${share(now)} are expected to be right; the random check found ${estimate(state.project.audit.result)} before the labels that came with it and since.`,
   ];
   return { step: "export", words, buttons: [button("Export …", exportAll, "main"), button("Check again", sample)], done: true };
 }
@@ -145,7 +147,7 @@ function advice() {
   const first = beginning();
   if (first) return first;
   if (!expected) return { step: "next", words: encoding.phase ? "Items are being read; answers follow." : "Answers follow …", buttons: [] };
-  return missing() ?? unseen() ?? working("next", NEXT) ?? doubts() ?? teaching(expected[0]) ?? checking(expected[0]) ?? finished(expected[0]);
+  return missing() ?? unseen() ?? working("next", NEXT) ?? teaching(expected[0]) ?? doubts() ?? checking(expected[0]) ?? finished(expected[0]);
 }
 
 function stepItem({ id, title, go }, i, step) {

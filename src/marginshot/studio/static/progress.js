@@ -70,7 +70,7 @@ function drawProgress() {
   const facts = [
     project.expected ? fact("Expected accuracy, all items", estimate(project.expected)) : null,
     project.open ? fact(`Of the ${count(project.open[0])} not labelled by you`, share(project.open[1])) : null,
-    project.audit?.result ? fact("By random check, all items", estimate(project.audit.result)) : null,
+    project.audit?.result ? fact("By random check, answers of then", estimate(project.audit.result)) : null,
     fact("Labels given", count(project.n_labelled)),
     project.n_none ? fact("None of these", count(project.n_none)) : null,
   ];

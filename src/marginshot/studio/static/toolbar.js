@@ -65,7 +65,7 @@ function auditControls() {
   if (!audit && !expected) return tooEarly();
   const words = [];
   if (audit) words.push(`${audit.done} of ${audit.rows.length} checked. Press the key of the class that you see, or N; the answer is shown afterwards.`);
-  if (audit?.result) words.push(`Accuracy ${estimate(audit.result)} of all ${items(state.n)}.`);
+  if (audit?.result) words.push(`Accuracy ${estimate(audit.result)} of all ${items(state.n)}, by the answers before this check.`);
   const running = audit && audit.done < audit.rows.length;
   const draw = async () => (await drawAudit(AUDIT_SIZE)) && resort();
   return [el("span", {}, words.join(" ")), running || !expected ? null : button(`Draw ${AUDIT_SIZE} random items`, draw)];
