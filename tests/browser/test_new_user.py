@@ -28,6 +28,14 @@ def label_all(tab, n_items):
         tab.says(f"“{NAMES[row % 3]}”")
 
 
+def say_that_these_are_all(tab):
+    """Answer the question about other classes where it is asked: a tenth of the items may look like none of them."""
+    expect(tab.locator("#status")).not_to_contain_text("Answers follow")
+    tab.wait_for_timeout(1000)
+    if "Are these all your classes?" in tab.locator(ADVICE).text_content():
+        tab.get_by_role("button", name="Yes, these are all").click()
+
+
 def follow_advice(tab):
     """Do what is recommended until enough is expected to be right."""
     for _ in range(8):
@@ -51,15 +59,27 @@ def test_one_step_is_recommended_from_nothing_to_done(studio, page, tmp_path):
         expect(tab.locator(ADVICE)).to_contain_text("Still without: ash, birch, cedar.")
         tab.get_by_role("button", name="Show typical items").click()
         label_all(tab, 12)
-        expect(tab.locator(ADVICE)).to_contain_text("Are these all your classes?")
-        tab.get_by_role("button", name="Yes, these are all").click()
+        say_that_these_are_all(tab)
         follow_advice(tab)
         tab.locator("#advice-buttons .main").click()
         expect(tab.locator(ADVICE)).to_contain_text("0 of 30 done")
         label_all(tab, 30)
+        say_that_these_are_all(tab)
         expect(tab.locator("#guide.done")).to_contain_text("Done. All 200 items have a label.")
         tab.locator("#guide.done .main").click()
         expect(tab.get_by_role("dialog", name="Export")).to_be_visible()
+
+
+def test_a_class_without_a_name_is_asked_about_once(studio, page, tmp_path):
+    """A quarter of the items is of a fourth class, which nobody named."""
+    with studio(embeddings(tmp_path / "points.npz", 200, n_classes=4)) as running:
+        tab = page(running.address)
+        for row in (row for row in range(20) if row % 4 < 3):
+            tab.locator(f"#item-{row}").click()
+            tab.label_as(NAMES[row % 4])
+        expect(tab.locator(ADVICE)).to_contain_text("Are these all your classes?")
+        tab.get_by_role("button", name="Yes, these are all").click()
+        expect(tab.locator(ADVICE)).not_to_contain_text("Are these all your classes?")
 
 
 def test_every_export_works_as_it_is_offered(studio, page, own_digits):

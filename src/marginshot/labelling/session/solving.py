@@ -178,7 +178,7 @@ class Solver:
     def _doubts_of(
         self, classifier: TransductiveMaxMarginClassifier, state: State, rows: Rows, ids: NDArray[np.int32]
     ) -> tuple[Doubt, ...]:
-        """Labels that look wrong and were not confirmed. A fit that hid none returns those of the last list that stand."""
+        """Labels that look wrong and were not confirmed. A fit that hid none returns what stands of the last list."""
         given = np.where(state.checked[rows], state.given[rows], UNKNOWN)
         found = find_doubts(classifier, given, np.sort(ids))
         with self._lock:

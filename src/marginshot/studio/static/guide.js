@@ -79,9 +79,10 @@ function unseen() {
   return { step: "next", words, buttons: looking("unlike", "Look at them") };
 }
 
-/** Labels that look wrong are asked about once, until there are more. */
+/** Labels that look wrong are asked about once, until there are more; a random check finds what is left of them. */
 function doubts() {
   const n = state.project.n_doubts;
+  if (state.project.audit?.result) return null;
   if (n < (recall().doubts ?? 0)) remember({ doubts: n });
   if (n === (recall().doubts ?? 0)) return null;
   const later = () => {
