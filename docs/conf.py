@@ -131,8 +131,15 @@ def keep_intervals_together(_app: object, _name: str, source: list[str]) -> None
     source[0] = source[0].replace(" ± ", "\u00a0±\u00a0")
 
 
+def leave_foreign_labels(_app: object, _what: str, _name: str, member: Any, _options: object, lines: list[str]) -> None:
+    """Drop what scikit-learn says after the first line of inherited methods: it refers to labels of its own site."""
+    if (getattr(member, "__module__", None) or "").startswith("sklearn."):
+        del lines[1:]
+
+
 def setup(sphinx: Any) -> None:
     """Connect what is written before the pages are read, and how formulas are drawn."""
     sphinx.connect("builder-inited", write_commands)
     sphinx.connect("source-read", keep_intervals_together)
+    sphinx.connect("autodoc-process-docstring", leave_foreign_labels)
     sphinx.add_html_math_renderer("mathml", (_write_math("inline"), None), (_write_math("block"), None))
