@@ -25,6 +25,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,7 @@ from marginshot.labelling import Session
 from marginshot.labelling.session.answers import SessionAnswers
 
 STEP, PAGE, TARGET, SURE = 10, 30, 0.95, 0.95
+BUDGET = 0.6  # share of the items that may be labelled
 NONE = "none of the classes"
 
 
@@ -178,8 +180,16 @@ def follow(person: Person, act: Callable[[Person, SessionAnswers], bool], budget
     return moments
 
 
-def begin(start: Start, data: Path, seed: int, folder: Path) -> tuple[Person, np.ndarray | None, np.ndarray]:
-    """A person at a new session; the features and the given classes for the rival, or None for texts."""
+def draw(start: Start, data: Path, seed: int) -> tuple[np.ndarray, list[str], np.ndarray]:
+    """Features (n, D) of a start with a world, true classes (n,), and the rows that are examples."""
+    drawn = draw_folder(start.world, 1, data / "features", seed)
+    n_classes = start.world.n_classes - start.foreign
+    truth = [f"class {c}" if c < n_classes else NONE for c in drawn.truth.tolist()]
+    return drawn.X, truth, np.flatnonzero((drawn.given >= 0) & (drawn.given < (start.known or n_classes)))
+
+
+def begin(start: Start, data: Path, seed: int, folder: Path) -> Person:
+    """A person at a new session."""
     rng = np.random.default_rng([seed, 7])
     if start.world is None:
         with (data / "texts" / start.texts).open(encoding="utf-8", newline="") as file:
@@ -192,19 +202,20 @@ def begin(start: Start, data: Path, seed: int, folder: Path) -> tuple[Person, np
         session = Session.open(
             table, text="body", classes=sorted(set(truth)), folder=Path(tempfile.mkdtemp(dir=folder))
         )
-        return Person(session, truth, rng, set()), None, np.zeros(0)
-    drawn = draw_folder(start.world, 1, data / "features", seed)
-    n_classes = start.world.n_classes - start.foreign
-    truth = [f"class {c}" if c < n_classes else NONE for c in drawn.truth.tolist()]
-    examples = np.flatnonzero((drawn.given >= 0) & (drawn.given < (start.known or n_classes)))
-    person = Person(Session.from_embeddings(drawn.X), truth, rng, set())
+        return Person(session, truth, rng, set())
+    X, truth, examples = draw(start, data, seed)
+    person = Person(Session.from_embeddings(X), truth, rng, set())
     person.label(examples.tolist())
-    return person, centred(drawn.X), examples
+    return person
 
 
-def labels_of_rival(X: np.ndarray, truth: list[str], examples: np.ndarray, budget: int) -> float:
+@cache
+def labels_of_rival(start: Start, data: Path, seed: int) -> float:
     """Labels that logistic regression needs for 95 % right, by smallest margins; infinite beyond the budget."""
-    y, given = np.array(truth), list(examples)
+    if start.world is None or start.known:
+        return np.inf
+    rows, truth, examples = draw(start, data, seed)
+    X, y, given, budget = centred(rows), np.array(truth), list(examples), int(BUDGET * len(truth))
     while len(given) < budget:
         model = LogisticRegression(C=10, max_iter=300).fit(X[given], y[given])
         probabilities = model.predict_proba(X)
@@ -234,15 +245,13 @@ def measure(start: Start, behaviour: str, data: Path, draws: int, rounds: int, f
     """Means over the draws, in % and in labels."""
     values = []
     for seed in range(draws):
-        person, X, examples = begin(start, data, seed, folder)
-        budget = int(0.6 * len(person.truth))
-        moments = follow(person, BEHAVIOURS[behaviour], budget, rounds)
+        person = begin(start, data, seed, folder)
+        moments = follow(person, BEHAVIOURS[behaviour], int(BUDGET * len(person.truth)), rounds)
         person.session.close()
         promises = np.array([moment.promise for moment in moments])
         right = np.array([moment.right for moment in moments])
         told = np.isfinite(promises[:, 0])
         off = promises[told, 0] - right[told]
-        rival = labels_of_rival(X, person.truth, examples, budget) if X is not None and not start.known else np.inf
         values.append(
             {
                 "first": 100 * right[0],
@@ -254,7 +263,7 @@ def measure(start: Start, behaviour: str, data: Path, draws: int, rounds: int, f
                 "covered": 100 * ((promises[told, 1] <= right[told]) & (right[told] <= promises[told, 2])).mean(),
                 "fall": 100 * fall(moments),
                 "to target": reached(moments),
-                "rival": rival,
+                "rival": labels_of_rival(start, data, seed),
             }
         )
     found = {key: float(np.mean([value[key] for value in values])) for key in values[0]}

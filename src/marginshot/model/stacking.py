@@ -92,13 +92,13 @@ def stack(logits: Array, labels: Indices, weights: Array) -> Array:
     if not labels.shape[-1]:
         return np.ones_like(log_weights)
     own, by_chance = labels[..., None, :, None], 1.0 / logits.shape[-1]
+    total = weights.sum(axis=-1, keepdims=True)
     wrong = np.full(labels.shape[:-1], _FIRST_WRONG)[..., None]  # ε
     for _ in range(_STEPS):
         scaled = np.exp(log_weights)[..., None, None] * logits
         probabilities = np.exp(log_softmax(scaled.sum(axis=-3), axis=-1))
         likely = (1.0 - wrong) * np.take_along_axis(probabilities, labels[..., None], axis=-1)[..., 0]
         heard = weights * likely / (likely + wrong * by_chance)  # chance that the label is right
-        total = weights.sum(axis=-1, keepdims=True)
         wrong = (total - heard.sum(axis=-1, keepdims=True)) / (total + RIGHT_LABELS)
         probabilities = probabilities[..., None, :, :]
         mean = (probabilities * scaled).sum(axis=-1)  # (..., E, h)
