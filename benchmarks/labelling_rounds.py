@@ -24,7 +24,7 @@ from sklearn.cluster import KMeans
 
 from marginshot.labelling.answers.classify import NamedRows, make_classifier
 from marginshot.labelling.answers.names import Names, embed_names
-from marginshot.labelling.answers.rejection import fit_rejection, measure
+from marginshot.labelling.answers.rejection import Examples, fit_rejection
 from marginshot.labelling.answers.sketch import EmbeddingView
 from marginshot.labelling.answers.suggestions import suggest_rows
 from marginshot.labelling.answers.worklist import Evidence, expected_accuracy, fit_correction, worklist
@@ -285,9 +285,8 @@ def none_table(draws: int, n_rounds: int = 5) -> Iterator[tuple[str, list[str]]]
 
 def likeness(view: EmbeddingView, given: Rows, none: NDArray[np.bool_]) -> tuple[NDArray[np.float64], ...]:
     """What the rejection ranks items by, and the lead of the closest class, both (n_rows,)."""
-    centres, _, score = measure(view.smooth, given, none, 0.05)
-    ordered = np.sort(view.smooth @ centres.T, axis=1)
-    return score, ordered[:, -1] - ordered[:, -2]
+    ordered = np.sort(Examples(view.smooth, given, none).scores, axis=1)
+    return ordered[:, -1], ordered[:, -1] - ordered[:, -2]
 
 
 def main() -> None:

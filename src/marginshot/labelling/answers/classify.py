@@ -15,7 +15,7 @@ from marginshot.classifier.refit import Refitter
 from marginshot.labelling.answers.doubts import Doubt, find_doubts
 from marginshot.labelling.answers.experts import with_expert_of_old
 from marginshot.labelling.answers.names import Names
-from marginshot.labelling.answers.rejection import Rejection, chance_of_known, fit_rejection
+from marginshot.labelling.answers.rejection import Rejection, chance_of_known, fit_rejection, rule_at
 from marginshot.labelling.answers.sketch import EmbeddingView
 from marginshot.labelling.answers.suggestions import suggest_rows
 from marginshot.labelling.answers.together import certain, one_example_each, one_of_each, pooled
@@ -107,7 +107,7 @@ class NamedRows:
         return np.concatenate((known, named)), np.concatenate((of_items, weights))
 
     def find_foreign(self, known: Codes, given: Codes, lose: float) -> tuple[Rejection, NDArray[np.bool_]]:
-        """Fit the rule that rejects a share ``lose`` of known classes' items; also return the foreign ones, (n_items,).
+        """Rule that rejects a share ``lose`` of known classes' items at most, and the foreign items, (n_items,).
 
         ``given`` (n_items,) has the labels, NONE for items of none of the classes; ``known`` (n_rows,) has the classes
         that `examples` returns for them.
@@ -131,7 +131,8 @@ class NamedRows:
         """
         unlike = np.zeros(len(self.X), dtype=bool)
         if self.old is not None and (known[self.old] >= 0).any():
-            rule, _ = fit_rejection(EmbeddingView(self.X[self.old]), known[self.old], UNLIKE, (given == NONE)[self.old])
+            none = (given == NONE)[self.old]
+            rule = rule_at(UNLIKE, EmbeddingView(self.X[self.old]), np.where(none, UNKNOWN, known[self.old]), none)
             unlike[~self.old] = rule.foreign(self.X[~self.old])
         return unlike
 

@@ -70,10 +70,10 @@ def make_rejection(rule: Mapping[str, NDArray[Any]], n_classes: int, n_features:
         if rule[name].shape != shape or rule[name].dtype.kind != "f":
             raise ValueError(f"{name} of its rule for foreign items has the shape {rule[name].shape}, not {shape}")
         _check_finite(name, rule[name])
-    threshold = float(rule["threshold"])
-    if np.isnan(threshold):
-        raise ValueError("the threshold of its rule for foreign items is not a number")
-    return Rejection(rule["mean"], rule["centres"], rule["none"], threshold)
+    threshold = rule["threshold"].astype(np.float64)
+    if threshold.shape not in ((), (n_classes,)) or np.isnan(threshold).any():  # models before 0.3 have one for all
+        raise ValueError("the threshold of its rule for foreign items is not a number for each class")
+    return Rejection(rule["mean"], rule["centres"], rule["none"], np.broadcast_to(threshold, n_classes))
 
 
 def _check_finite(name: str, array: NDArray[Any]) -> None:
