@@ -30,7 +30,7 @@ STRENGTH = 1.0
 # b: right labels in advance. Flat: 0 to 20 change nothing where all labels are right. At three labels a class, of which
 # a tenth is wrong, fewer find more of these.
 RIGHT_LABELS = 5.0
-_FIRST_WRONG = 0.05  # ε to begin with; 0 would stay
+FIRST_WRONG = 0.05  # ε to begin with; 0 would stay
 _STEPS, _LONGEST, _MOST = 30, 0.5, 3.0  # of Newton's method, its longest step, and the bound of |log a_e|
 
 
@@ -93,7 +93,7 @@ def stack(logits: Array, labels: Indices, weights: Array) -> Array:
         return np.ones_like(log_weights)
     own, by_chance = labels[..., None, :, None], 1.0 / logits.shape[-1]
     total = weights.sum(axis=-1, keepdims=True)
-    wrong = np.full(labels.shape[:-1], _FIRST_WRONG)[..., None]  # ε
+    wrong = np.full(labels.shape[:-1], FIRST_WRONG)[..., None]  # ε
     for _ in range(_STEPS):
         scaled = np.exp(log_weights)[..., None, None] * logits
         probabilities = np.exp(log_softmax(scaled.sum(axis=-3), axis=-1))
