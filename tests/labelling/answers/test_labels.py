@@ -227,12 +227,18 @@ def test_a_saved_model_says_the_same_and_holds_no_pickle(blobs, tmp_path):
         (["cat", "c\u200bat", ""], "differ only in case"),
         (["a", "\u200b", ""], r"the class '\\u200b' has no visible character"),
         (["a", "", ""], "there is only 'a'"),
-        (["a", "b", "a"], "every item has a label"),
     ],
 )
 def test_bad_labels(labels, message):
     with pytest.raises(ValueError, match=message):
         label_embeddings(np.eye(3), labels)
+
+
+def test_labels_of_all_items_are_the_answer():
+    result = label_embeddings(np.eye(3), ["a", "b", "a"], suggest=2)
+    assert result.labels == ("a", "b", "a")
+    assert result.collection.notes == ("Every item has a label, so no answer was needed.",)
+    assert result.suggestions()["item"] == []
 
 
 def test_bad_embeddings():

@@ -60,8 +60,6 @@ def collect_boxes(
             examples=Option.EXAMPLES,
         )
     check_classes(filter(None, collection.labels), "Examples")
-    if all(label for label, own in zip(collection.labels, collection.listed, strict=True) if own):
-        raise ValueError(f"{source} holds no unlabelled box ({collection.listed.sum():,}, all of them examples).")
     return collection
 
 

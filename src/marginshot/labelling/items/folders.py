@@ -77,13 +77,7 @@ def collect_files(
     if not examples:
         said = _corrected(_own_classes(kind, source, leave_out, {example.label for example in said}), said)
     collection = open_files(source, examples, leave_out, said, classes, kind)
-    found_classes = check_classes(filter(None, collection.labels), "Examples")
-    n_items = int(collection.listed.sum())
-    if all(collection.labels[:n_items]):
-        raise ValueError(
-            f"{source} holds no unlabelled {kind} ({n_items} {kind.plural}, all of them examples of "
-            f"{len(found_classes)} classes)."
-        )
+    check_classes(filter(None, collection.labels), "Examples")
     return collection
 
 
@@ -171,13 +165,6 @@ def kind_of_folder(source: Path, leave_out: Iterable[Path] = ()) -> FileKind:
     """The kind of most files below ``source``; that of pictures where there are none."""
     counts = Counter(kind for path in find_files(source, leave_out) for kind in FILE_KINDS if kind.is_file(path))
     return max(FILE_KINDS, key=lambda kind: counts[kind])
-
-
-def contents_below(source: Path, leave_out: Iterable[Path] = ()) -> dict[str, Any]:
-    """The content of each item of ``source`` by its name; empty where there are none."""
-    kind = kind_of_folder(source, leave_out)
-    paths = find_files(source, leave_out, [kind])
-    return {item_name(kind, content, source): content for path in paths for content in kind.contents_of(path)}
 
 
 def _search(source: Path, leave_out: Sequence[Path], kind: FileKind | None) -> _Found:

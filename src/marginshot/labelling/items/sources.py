@@ -97,6 +97,13 @@ class Source:
             for name, empty in without.items()
         }
 
+    def in_rows(self, items: Sequence[str], values: Sequence[str]) -> list[str]:
+        """A value of each row that is written, empty for rows left out, from the ``values`` (n,) of ``items`` (n,)."""
+        if self.table is None or len(items) == self.table.n_rows:
+            return list(values)
+        found = dict(zip(items, values, strict=True))
+        return [found.get(name, "") for name in row_names(self.table.n_rows)]
+
     def own_columns(self, items: Sequence[str]) -> dict[str, list[Any]]:
         """The user's columns, embeddings left out; the names of the ``items`` where there is no other."""
         columns = {name: list(values) for name, values in self.rows().columns.items() if name != EMBEDDING_COLUMN}

@@ -36,6 +36,9 @@ class Labelling(Result):
         Where the time went.
     correction : Correction, optional
         Correction of the probabilities by answers that were checked before.
+    tell : callable, optional
+        Writes the labels given by hand into the session of the source, and returns notes; None where there is no
+        session.
     """
 
     def save(self, path: str | Path) -> None:

@@ -15,6 +15,7 @@ from typing import get_args
 
 from marginshot._lib.files import atomic_path, check_writable
 from marginshot._lib.names import is_plain
+from marginshot._lib.warn import warn_user
 from marginshot.labelling.errors import Option, OutputExistsError, RefusedError
 from marginshot.labelling.items.collection import Collection
 from marginshot.labelling.items.embed import Progress, silent
@@ -35,7 +36,7 @@ from marginshot.labelling.outputs.formats import Tool
 from marginshot.labelling.outputs.gallery import write_gallery
 from marginshot.labelling.outputs.moved import check_moved, moved_rows
 from marginshot.labelling.outputs.placed import Placed, Transfer
-from marginshot.labelling.outputs.records import load_record, moved_before, record_path, remember
+from marginshot.labelling.outputs.records import Rows, load_record, moved_before, name_beside, record_path, remember
 from marginshot.labelling.outputs.requests import Action, Job, Request
 from marginshot.labelling.outputs.result import Result
 from marginshot.labelling.outputs.transfers import (
@@ -250,7 +251,7 @@ class Outputs:
     def write(
         self, labelling: Result, store: Store | None, *, force: bool = False, on_progress: Progress = silent
     ) -> Written:
-        """Resume an interrupted run of the same request; else check, write the files and place the pictures.
+        """Resume an interrupted run of the same request; else check, tell the session, write, and place the pictures.
 
         Parameters
         ----------
@@ -269,6 +270,8 @@ class Outputs:
         self.check(labelling.request, store, force=force)
         self.check_items(labelling.collection)
         self.check_classes(labelling.classes)
+        for note in labelling.tell() if labelling.tell is not None else ():
+            warn_user(note)
         self.write_files(labelling, store, on_progress)
         return Written(tuple(self.files), self.place_pictures(labelling, on_progress))
 
@@ -304,17 +307,20 @@ class Outputs:
         does: a full disk leaves no record of a table that is not there, and a kill no table without a record.
         """
         source, columns = labelling.request.source, labelling.columns()
-        columns = columns if source is None else source.filled(columns)
-        earlier = before.columns()["item"] if labelling is not before else []
+        names = [before.collection.keys[row] for row in before.rows]
+        if source is not None:
+            names, columns = source.in_rows(columns["item"], names), source.filled(columns)
+        earlier = names if labelling is not before else []
         known = labelling.collection.digests if self.pictures else ()
         digests = [known[row] for row in labelling.rows] if known else []
         kept = moved_rows(self.table, labelling.request, columns.get("item", ()))
         if kept.items:
             columns = {name: [*values, *kept.columns[name]] for name, values in columns.items()}
             earlier, digests = [*earlier, *kept.items] if earlier else [], [*digests, *kept.digests]
+            names = [*names, *(name_beside(self.table, key) for key in kept.items)]
         with _owned(store, self.table) as table:
             write_table(columns, table)
-            remember(self.table, columns, labelling.request, earlier, digests, kept.items)
+            remember(self.table, columns, labelling.request, Rows(names, earlier, digests, kept.items))
 
     def place_pictures(self, labelling: Result, on_progress: Progress = silent) -> Placed | None:
         """Copy, move or link every labelled picture into the folder of its class; None without ``transfer``."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -39,11 +40,12 @@ class _Parts:
     device: str = "auto"
     event_gap: float | None = None
     like: Old | None = None
-    memory: Memory | None = None
+    session: bool = True
     rehearsal: bool = False
     leave_out: Sequence[Path] = ()
     kind: FileKind | None = None
     said: Said = field(default_factory=Said)
+    memory: Memory | None = None
     request: Request = field(default_factory=Request)
 
 
@@ -58,7 +60,7 @@ class Run(_Parts):
     store : Store or None
         The cache.
     outputs : Outputs, optional
-        Where labels go, and where those of earlier runs are; without, no earlier run is known.
+        Where labels go, and where those of earlier runs are; without, no earlier run is known, and no session.
     text : str, optional
         Column of texts.
     classes : mapping of str to sequence of str
@@ -69,8 +71,8 @@ class Run(_Parts):
         See `marginshot.labelling.label_images`.
     like : Old, optional
         An earlier source, whose labels are examples, so that the run needs no others.
-    memory : Memory, optional
-        The session of the source; without, no labels are read from it or written to it.
+    session : bool, default=True
+        Whether labels given by hand are shared with the studio on the source; else they are kept beside the outputs.
     rehearsal : bool, default=False
         Whether nothing is to be written.
     leave_out : sequence of Path
@@ -88,16 +90,15 @@ class Run(_Parts):
         if self.outputs is None:
             self.said = Said(examples=list(examples))
         else:
-            self.said = gather(self.outputs, self.source, examples, self.store, self.classes)
-        if self.memory is not None:
-            self.said.hear(self.memory, follow=not self.rehearsal)
+            self.memory = Memory(self.source, self.text, self.outputs, shared=self.session)
+            self.said = gather(self.memory, self.outputs, examples, self.store, self.classes)
         return self.said
 
     def ask(self, options: Mapping[str, Any] | None = None) -> Request:
         """The request, with the ``options`` to remember for the next run."""
         said = self.said
         labels = None if self.outputs is None else said.labels
-        asked = label_request(self.source, said.examples, self.encoder, self.settings, labels, said.of, options)
+        asked = label_request(self.source, said.examples, self.encoder, self.settings, labels, options)
         others = dict(asked.others) if self.like is None else {**asked.others, "like": self.like.paths}
         self.request = replace(asked, others=others, taken=frozenset(said.taken))
         return self.request
@@ -129,25 +130,20 @@ class Run(_Parts):
         """Write the labels of this run into the session of the source, just before the outputs; returns notes."""
         if self.memory is None or self.rehearsal:
             return []
-        n_notes, readable = len(self.memory.notes), labelling.collection
-        self.said.tell(self.memory, self.collection, dict(zip(readable.items, readable.digests, strict=False)))
-        return self.memory.notes[n_notes:]
-
-    def close(self) -> None:
-        """Close the session."""
-        if self.memory is not None:
-            self.memory.close()
+        readable = labelling.collection
+        digests = dict(zip(readable.items, readable.digests, strict=False))
+        return self.memory.tell(self.collection, self.said.news, self.said.labels, digests)
 
     def again(self, examples: Sequence[Path]) -> Labelling:
-        """Run all steps up to the answers; `Labelling.write` checks the outputs later."""
+        """Run all steps up to the answers; `Labelling.write` checks the outputs and tells the session later."""
         said = self.hear(examples)
         if self.outputs is not None:
             said.check_not_moved(self.source.path, self.outputs.path)
         self.ask()
         labelling = self.solve()
-        return replace(
-            labelling, collection=replace(labelling.collection, notes=(*said.notes, *labelling.collection.notes))
-        )
+        collection = replace(labelling.collection, notes=(*said.notes, *labelling.collection.notes))
+        tell = None if self.memory is None else partial(self.tell, labelling)
+        return replace(labelling, collection=collection, tell=tell)
 
     def collect(self, *, alone: bool) -> Collection:
         """The items, with labels from the examples or the table, and those given since.

@@ -29,13 +29,12 @@ def label_request(
     encoder: str | None,
     settings: LabelSettings,
     said: Mapping[str, str] | None = None,
-    said_of: Mapping[str, str] = MappingProxyType({}),
     options: Mapping[str, Any] | None = None,
 ) -> Request:
-    """The request to label ``source`` from ``examples`` and the labels ``said`` in tables that a run wrote."""
+    """The request to label ``source`` from ``examples`` and the labels ``said`` by a person."""
     named = {"command": "label", "encoder": encoder or PICTURE_ENCODER}  # compared for pictures only
     others = {"examples": tuple(examples), **source.others}
-    return Request(source, others, {**named, **asdict(settings)}, said, said_of, options)
+    return Request(source, others, {**named, **asdict(settings)}, said, options)
 
 
 def label_collection(
@@ -59,9 +58,7 @@ def label_collection(
                 f"The class {name!r} has no examples left: {broken} {problems[broken]}. Replace it or remove the class."
             )
     if all(label for label, own in zip(readable.labels, readable.listed, strict=True) if own):
-        unread = next(iter(problems), None)
-        reason = "every item has a label" if unread is None else f"{unread} {problems[unread]}"
-        raise ValueError(f"There is nothing to label: {reason}.")
+        readable = replace(readable, notes=(*readable.notes, "Every item has a label, so no answer was needed."))
     lights = find_lights(readable, store, on_progress)
     if lights is not None:
         readable = replace(readable, notes=(*readable.notes, describe_lights(lights)))

@@ -274,15 +274,25 @@ class Session:
         >>> session.do(Label({"ash": ["row 1"], "oak": ["row 2"]}))
         1
         """
-        return self._said.do(saying, seen, self._carried)
+        confirmed: dict[int, int] = {}
+
+        def carried(act: Act, state: State) -> Mapping[str, Any]:
+            confirmed.update(self._checked_again(act, state))
+            return self._carried(act, state)
+
+        version = self._said.do(saying, seen, carried)
+        self._solver.confirmed |= confirmed  # only now is the act in the log
+        return version
+
+    def _checked_again(self, act: Act, state: State) -> Mapping[int, int]:
+        """Labels, by slot, that a person had given before and looks at again in an act."""
+        slots = self._said.keys.slots_of(act.keys) if act.checks else np.empty(0, dtype=np.int64)
+        known = slots[slots < len(state.slot_checked)]
+        again = known[state.slot_checked[known]]
+        return dict(zip(again.tolist(), state.slot_given[again].tolist(), strict=True))
 
     def _carried(self, act: Act, state: State) -> Mapping[str, Any]:
         """What the log keeps with an act: the answers that it checks, and the accuracy expected before it."""
-        if act.checks:
-            slots = self._said.keys.slots_of(act.keys)
-            known = slots[slots < len(state.slot_checked)]
-            again = known[state.slot_checked[known]]
-            self._solver.confirmed.update(zip(again.tolist(), state.slot_given[again].tolist(), strict=True))
         solved = self._answering.latest
         if solved is None or solved.answers.expected is None:
             return {}
