@@ -23,15 +23,7 @@ from marginshot.labelling.items.folders import check_apart, check_can_be_made
 from marginshot.labelling.items.store import Store
 from marginshot.labelling.items.tables import TABLE_SUFFIXES, write_table
 from marginshot.labelling.outputs.earlier import load_earlier
-from marginshot.labelling.outputs.exports import (
-    check_exported_classes,
-    check_exports,
-    check_moved_exports,
-    check_table_exports,
-    export_paths,
-    reads_files,
-    write_export,
-)
+from marginshot.labelling.outputs.exports import EXPORTS, Export
 from marginshot.labelling.outputs.formats import Tool
 from marginshot.labelling.outputs.gallery import write_gallery
 from marginshot.labelling.outputs.moved import check_moved, moved_rows
@@ -138,10 +130,16 @@ class Outputs:
             raise RefusedError(
                 "only pictures can go into class folders; this is a table.", at_fault=Option(self.transfer)
             )
-        if not self.pictures:
-            check_table_exports(map(Tool, self.exports))
-        if self.transfer == "move":
-            check_moved_exports(map(Tool, self.exports))
+        for export in self.formats:
+            if not self.pictures and export.only:
+                raise RefusedError(f"{export.only}; choose label-studio or bulk.", at_fault=Option.EXPORTS)
+            if self.transfer == "move" and export.in_place:
+                raise RefusedError(f"{export.in_place}; copy or link them instead.", at_fault=Option.MOVE)
+
+    @property
+    def formats(self) -> list[Export]:
+        """The formats to export to."""
+        return [EXPORTS[Tool(tool)] for tool in self.exports]
 
     @property
     def folder(self) -> Path:
@@ -168,8 +166,8 @@ class Outputs:
         wanted = [self.table] if self.labels else []
         wanted += [self.beside("gallery.html")] if self.gallery else []
         wanted += [self.beside("suggestions.csv")] if self.suggestions else []
-        for tool in self.exports:
-            wanted += export_paths(Tool(tool), self.folder, self.prefix)
+        for export in self.formats:
+            wanted += export.paths(self.folder, self.prefix)
         return wanted + ([self.model] if self.model else [])
 
     @property
@@ -232,14 +230,16 @@ class Outputs:
 
     def check_items(self, collection: Collection) -> None:
         """Raise RefusedError where what is to be written has no place for such items."""
-        check_exports(collection, map(Tool, self.exports))
+        for export in self.formats:
+            export.check(collection)
         if self.transfer is not None:
             check_whole(collection)
 
     def check_classes(self, classes: Iterable[str]) -> None:
         """Raise where pictures are to go into folders that these ``classes`` cannot have."""
         classes = list(classes)
-        check_exported_classes(classes, map(Tool, self.exports))
+        for export in self.formats:
+            export.check_classes(classes)
         if self.transfer is not None:
             check_folder_names(classes, self.path, self.files)
 
@@ -287,11 +287,10 @@ class Outputs:
         if self.suggestions:
             with _owned(store, self.beside("suggestions.csv")) as table:
                 write_table(labelling.suggestions(), table)
-        for tool in map(Tool, self.exports):
+        for export in self.formats:
             with ExitStack() as stack:
-                paths = export_paths(tool, self.folder, self.prefix)
-                held = readable if reads_files(tool) else labelling
-                write_export(held, tool, [stack.enter_context(_owned(store, path)) for path in paths])
+                paths = [stack.enter_context(_owned(store, path)) for path in export.paths(self.folder, self.prefix)]
+                export.write(readable if export.reads_files else labelling, paths)
         if self.model is not None:
             with _owned(store, self.model, private=True) as model:  # it holds the embeddings of all items
                 labelling.model.save(model)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -12,9 +12,10 @@ from typing import Any
 from marginshot.labelling.answers.classes import Classes
 from marginshot.labelling.answers.classify import LabelSettings
 from marginshot.labelling.errors import Option, RefusedError
-from marginshot.labelling.items.boxes import collect_boxes, open_boxes
+from marginshot.labelling.items.boxes import open_boxes
 from marginshot.labelling.items.collection import Collection, means_none
 from marginshot.labelling.items.embed import Progress, silent
+from marginshot.labelling.items.encoders import PICTURE_ENCODER
 from marginshot.labelling.items.events import usual_gap, with_events
 from marginshot.labelling.items.folders import collect_files, open_files
 from marginshot.labelling.items.kind import FileKind
@@ -26,31 +27,11 @@ from marginshot.labelling.outputs.requests import Request
 from marginshot.labelling.runs.corrections import Said, gather
 from marginshot.labelling.runs.memory import Memory
 from marginshot.labelling.runs.old import N_NARROWING, Old, beside
-from marginshot.labelling.runs.solve import label_collection, label_request
-
-
-@dataclass(kw_only=True)
-class _Parts:
-    """What a run may be given, and what its steps leave for the next ones."""
-
-    outputs: Outputs | None = None
-    text: str | None = None
-    classes: Classes = field(default_factory=lambda: MappingProxyType({}))
-    encoder: str | None = None
-    device: str = "auto"
-    event_gap: float | None = None
-    like: Old | None = None
-    session: bool = True
-    rehearsal: bool = False
-    leave_out: Sequence[Path] = ()
-    kind: FileKind | None = None
-    said: Said = field(default_factory=Said)
-    memory: Memory | None = None
-    request: Request = field(default_factory=Request)
+from marginshot.labelling.runs.solve import label_collection
 
 
 @dataclass
-class Run(_Parts):
+class Run:
     """One labelling run; its methods are its steps, to be called in the order in which they are defined.
 
     Parameters
@@ -84,6 +65,21 @@ class Run(_Parts):
     source: Source
     settings: LabelSettings
     store: Store | None
+    _: KW_ONLY
+    outputs: Outputs | None = None
+    text: str | None = None
+    classes: Classes = field(default_factory=lambda: MappingProxyType({}))
+    encoder: str | None = None
+    device: str = "auto"
+    event_gap: float | None = None
+    like: Old | None = None
+    session: bool = True
+    rehearsal: bool = False
+    leave_out: Sequence[Path] = ()
+    kind: FileKind | None = None
+    said: Said = field(default_factory=Said)
+    memory: Memory | None = None
+    request: Request = field(default_factory=Request)
 
     def hear(self, examples: Sequence[Path]) -> Said:
         """Read corrections in tables of runs, and labels in the session of the source, beside the ``examples``."""
@@ -97,10 +93,16 @@ class Run(_Parts):
     def ask(self, options: Mapping[str, Any] | None = None) -> Request:
         """The request, with the ``options`` to remember for the next run."""
         said = self.said
-        labels = None if self.outputs is None else said.labels
-        asked = label_request(self.source, said.examples, self.encoder, self.settings, labels, options)
-        others = dict(asked.others) if self.like is None else {**asked.others, "like": self.like.paths}
-        self.request = replace(asked, others=others, taken=frozenset(said.taken))
+        settings = {"command": "label", "encoder": self.encoder or PICTURE_ENCODER}  # compared for pictures only
+        others = {"examples": tuple(said.examples), **self.source.others}
+        self.request = Request(
+            self.source,
+            others if self.like is None else {**others, "like": self.like.paths},
+            settings | asdict(self.settings),
+            None if self.outputs is None else said.labels,
+            options,
+            frozenset(said.taken),
+        )
         return self.request
 
     def check(self, *, force: bool) -> None:
@@ -152,8 +154,7 @@ class Run(_Parts):
         """
         source, said = self.source, self.said
         if source.boxes is not None:
-            find_boxes = collect_boxes if alone else open_boxes
-            return find_boxes(source.path, source.boxes, said.examples, classes=self.classes, said=said.labels)
+            return open_boxes(source.path, source.boxes, said.examples, self.classes, said.labels, alone=alone)
         if source.table is None:
             if self.text is not None:
                 raise RefusedError(f"{source.path} is a folder and has no columns.", at_fault=Option.TEXT)

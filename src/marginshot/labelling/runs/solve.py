@@ -3,38 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
 
 from marginshot.labelling.answers.classes import Classes, check_named
 from marginshot.labelling.answers.classify import LabelSettings, NamedRows, label_named_rows
 from marginshot.labelling.answers.names import embed_names
 from marginshot.labelling.items.collection import Collection, check_classes, encode_given
 from marginshot.labelling.items.embed import Progress, embed, printable, silent
-from marginshot.labelling.items.encoders import PICTURE_ENCODER, ItemEncoder
+from marginshot.labelling.items.encoders import ItemEncoder
 from marginshot.labelling.items.lights import describe_lights, find_lights
-from marginshot.labelling.items.sources import Source
 from marginshot.labelling.items.store import Store
 from marginshot.labelling.outputs.labelling import Labelling
 from marginshot.labelling.outputs.model import LabelModel
 from marginshot.labelling.outputs.requests import Request
-
-
-def label_request(
-    source: Source,
-    examples: Sequence[Path],
-    encoder: str | None,
-    settings: LabelSettings,
-    said: Mapping[str, str] | None = None,
-    options: Mapping[str, Any] | None = None,
-) -> Request:
-    """The request to label ``source`` from ``examples`` and the labels ``said`` by a person."""
-    named = {"command": "label", "encoder": encoder or PICTURE_ENCODER}  # compared for pictures only
-    others = {"examples": tuple(examples), **source.others}
-    return Request(source, others, {**named, **asdict(settings)}, said, options)
 
 
 def label_collection(

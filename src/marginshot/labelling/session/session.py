@@ -313,16 +313,16 @@ class Session:
 
     def confirm(self, items: Items) -> int:
         """Confirm that the present answers for these items are right."""
-        return self.do(ConfirmAnswers(np.array(self.rows(items), dtype=np.int64), self._present))
+        return self.do(ConfirmAnswers(np.array(self.rows(items), dtype=np.int64), self._present()))
 
     def accept(self, at_least: float = 0.95) -> int:
         """Take the answers of all unlabelled items of at least this probability, without looking at each."""
-        return self.do(AcceptAnswers(at_least, self._present))
+        return self.do(AcceptAnswers(at_least, self._present()))
 
     def preview_accept(self, at_least: float = 0.95) -> tuple[int, float]:
         """How many items `accept` would label, and how many of these are expected to be wrong, by the checks made."""
-        rows = AcceptAnswers(at_least, self._present).acceptable(self.state)
-        return len(rows), float((1.0 - self._present.chances[rows]).sum())
+        rows = AcceptAnswers(at_least, self._present()).acceptable(self.state)
+        return len(rows), float((1.0 - self._present().chances[rows]).sum())
 
     def add_class(self, name: str, description: str | Sequence[str] = ()) -> int:
         """Create a class that has no example yet."""
@@ -361,7 +361,6 @@ class Session:
         self.do(DrawSample(n, self.solve()))
         return self._propose(audits.rows_of(self.state, self.state.audits[-1]))
 
-    @property
     def _present(self) -> SessionAnswers:
         """What the user sees: the newest answers, made now where there are none yet."""
         return self.latest or self.solve()
