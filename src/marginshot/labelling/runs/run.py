@@ -17,7 +17,7 @@ from marginshot.labelling.items.collection import Collection, means_none
 from marginshot.labelling.items.embed import Progress, silent
 from marginshot.labelling.items.encoders import PICTURE_ENCODER
 from marginshot.labelling.items.events import usual_gap, with_events
-from marginshot.labelling.items.folders import collect_files, open_files
+from marginshot.labelling.items.folders import collect_files
 from marginshot.labelling.items.kind import FileKind
 from marginshot.labelling.items.sources import Source, collect_rows
 from marginshot.labelling.items.store import Store
@@ -160,8 +160,7 @@ class Run:
                 raise RefusedError(f"{source.path} is a folder and has no columns.", at_fault=Option.TEXT)
             labelled = [] if self.outputs is None else said.pictures(source.path, self.outputs.table)
             left_out = [*([] if self.outputs is None else [self.outputs.path]), *self.leave_out]
-            find = collect_files if alone else open_files
-            return find(source.path, said.examples, left_out, labelled, self.classes, self.kind)
+            return collect_files(source.path, said.examples, left_out, labelled, self.classes, self.kind, alone=alone)
         if said.examples:
             raise RefusedError(
                 f"examples of a table are the rows with a label in column {source.label!r}; fill in some of these.",
