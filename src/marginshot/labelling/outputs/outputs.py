@@ -186,7 +186,7 @@ class Outputs:
         if not self.unfinished:
             return None
         check_same_job(self._job(request), self.path)
-        return _complete(self.path, on_progress)
+        return finish_transfers(self.path, on_progress)
 
     def check(self, request: Request, store: Store | None, *, force: bool = False) -> None:
         """Raise unless all of it can be written without touching an input or anything somebody made or changed.
@@ -327,9 +327,8 @@ class Outputs:
         if job is None:
             return None
         plan = self.plan(labelling)
-        done = start_transfers(plan.values(), job, self.path, on_progress, self._unplaced(labelling, plan))
-        others = tuple(dict.fromkeys((*done.changed, *stale(labelling, self.path.absolute()))))
-        return Placed(job.action, self.path, done.n_done, done.conflicts, others, done.vanished, done.removed)
+        placed = start_transfers(plan.values(), job, self.path, on_progress, self._unplaced(labelling, plan))
+        return replace(placed, stale=tuple(dict.fromkeys((*placed.stale, *stale(labelling, self.path.absolute())))))
 
     def outdated(self, labelling: Result) -> list[Path]:
         """Copies and links of earlier runs that go, unless they were changed: their pictures have another class now."""
@@ -418,14 +417,9 @@ def resume(
     if not unfinished(Path(path)):
         return None
     check_same_files(transfer, Path(folder), Path(path))
-    placed = _complete(Path(path), on_progress)
+    placed = finish_transfers(Path(path), on_progress)
     placed.check_complete()
     return placed
-
-
-def _complete(path: Path, on_progress: Progress) -> Placed:
-    begun, done = finish_transfers(path, on_progress)
-    return Placed(begun.action, path, done.n_done, done.conflicts, done.changed, done.vanished, done.removed)
 
 
 @contextmanager

@@ -37,7 +37,7 @@ from marginshot.labelling.session.acts.label import AcceptAnswers, ConfirmAnswer
 from marginshot.labelling.session.acts.undo import Redo, Undo
 from marginshot.labelling.session.answering import Answering
 from marginshot.labelling.session.answers import SessionAnswers, examples_of
-from marginshot.labelling.session.checks import carried
+from marginshot.labelling.session.checks import carried, given_again
 from marginshot.labelling.session.encoding import Encoding, Progress
 from marginshot.labelling.session.events import EventLog, default_folder
 from marginshot.labelling.session.journal import HistoryEntry, Items, Journal
@@ -276,20 +276,13 @@ class Session:
         """
         confirmed: dict[int, int] = {}
 
-        def carried(act: Act, state: State) -> Mapping[str, Any]:
-            confirmed.update(self._checked_again(act, state))
+        def kept(act: Act, state: State) -> Mapping[str, Any]:
+            confirmed.update(given_again(act, state, self._said.keys.slots_of))
             return self._carried(act, state)
 
-        version = self._said.do(saying, seen, carried)
+        version = self._said.do(saying, seen, kept)
         self._solver.confirmed |= confirmed  # only now is the act in the log
         return version
-
-    def _checked_again(self, act: Act, state: State) -> Mapping[int, int]:
-        """Labels, by slot, that a person had given before and looks at again in an act."""
-        slots = self._said.keys.slots_of(act.keys) if act.checks else np.empty(0, dtype=np.int64)
-        known = slots[slots < len(state.slot_checked)]
-        again = known[state.slot_checked[known]]
-        return dict(zip(again.tolist(), state.slot_given[again].tolist(), strict=True))
 
     def _carried(self, act: Act, state: State) -> Mapping[str, Any]:
         """What the log keeps with an act: the answers that it checks, and the accuracy expected before it."""
