@@ -14,6 +14,7 @@ from marginshot.labelling.errors import RefusedError
 from marginshot.labelling.items.collection import Collection
 from marginshot.labelling.items.contents import words
 from marginshot.labelling.items.folders import Example, find_files, find_item, kind_of_folder
+from marginshot.labelling.items.kind import FileKind
 from marginshot.labelling.items.sources import Source
 from marginshot.labelling.items.store import Store
 from marginshot.labelling.items.tables import (
@@ -68,12 +69,12 @@ class Said:
     notes: list[str] = field(default_factory=list)
     record: Record | None = None
 
-    def pictures(self, folder: Path, table: Path) -> list[Example]:
-        """The pictures of ``folder``, or beside the ``table``, that were labelled; those gone since are left out.
+    def files(self, folder: Path, table: Path, kind: FileKind | None) -> list[Example]:
+        """The items of ``folder``, or beside the ``table``, that were labelled; those gone since are left out.
 
         Examples that were in class folders of ``folder`` may have been moved to the ``table`` by earlier runs.
         """
-        kind = kind_of_folder(folder, [table.parent])
+        kind = kind or kind_of_folder(folder, [table.parent])
         found = {key: kind.find(folder, key) for key in self.labels}
         labelled = [Example(contents[0], self.labels[key]) for key, contents in found.items() if contents]
         if self.record is None or self.examples:
@@ -138,7 +139,7 @@ class _Keys:
         if memory.source.table is not None:
             self._find_rows(record, memory.items, memory.source)
         elif memory.source.boxes is None:
-            self._find_pictures(record, table, memory.source.path)
+            self._find_pictures(record, table)
 
     def _find_rows(self, record: Record, items: Collection, source: Source) -> None:
         columns = source.own_columns(items.items)
@@ -146,7 +147,7 @@ class _Keys:
             self._of = dict(zip(row_keys(columns, record.named_by), items.keys, strict=True))
             self.moved = {row: (key, "") for row, key in self._of.items()}  # a row may have been gone, and be back
 
-    def _find_pictures(self, record: Record, table: Path, folder: Path) -> None:
+    def _find_pictures(self, record: Record, table: Path) -> None:
         digests = record.digests
         for written in reversed(record.written):
             for row, (key, old) in enumerate(zip(written.keys, written.before or written.keys, strict=True)):

@@ -14,6 +14,7 @@ from marginshot.labelling.items.boxes import open_boxes
 from marginshot.labelling.items.collection import Collection, as_read, means_none
 from marginshot.labelling.items.embed import printable
 from marginshot.labelling.items.folders import collect_unlabelled, find_files, kind_of_folder
+from marginshot.labelling.items.kind import FileKind
 from marginshot.labelling.items.sources import Source, collect_rows
 from marginshot.labelling.outputs.outputs import Outputs
 from marginshot.labelling.session.acts.act import Act
@@ -85,10 +86,14 @@ class Memory:
     shared : bool
         Whether to read and write the session that the studio opens. Else, or where that cannot be written, a session
         is kept beside the outputs.
+    kind : FileKind, optional
+        What is looked for in a folder; by default what most of its files are.
     """
 
-    def __init__(self, source: Source, text: str | None, outputs: Outputs, *, shared: bool) -> None:
-        self.source, self._text, self._leave_out = source, text, outputs.path
+    def __init__(
+        self, source: Source, text: str | None, outputs: Outputs, *, shared: bool, kind: FileKind | None = None
+    ) -> None:
+        self.source, self._text, self._leave_out, self._kind = source, text, outputs.path, kind
         self._beside = outputs.table.with_name(f".{outputs.table.name}-session.sqlite")
         self._path = log_of(source, text, default_folder()) if shared else self._beside
 
@@ -154,9 +159,10 @@ class Memory:
             return open_boxes(source.path, source.boxes, ())
         if source.table is not None:
             return collect_rows(source.table, self._text, None)
-        if any(find_files(source.path, [self._leave_out])):
-            return collect_unlabelled(source.path, [self._leave_out])
-        return Collection(kind_of_folder(source.path), (), (), (), np.zeros(0, dtype=bool))
+        kind = self._kind or kind_of_folder(source.path, [self._leave_out])
+        if any(find_files(source.path, [self._leave_out], [kind])):
+            return collect_unlabelled(source.path, [self._leave_out], kind)
+        return Collection(kind, (), (), (), np.zeros(0, dtype=bool))
 
 
 def _take_in(journal: Journal, news: News) -> None:

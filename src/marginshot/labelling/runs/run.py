@@ -86,7 +86,7 @@ class Run:
         if self.outputs is None:
             self.said = Said(examples=list(examples))
         else:
-            self.memory = Memory(self.source, self.text, self.outputs, shared=self.session)
+            self.memory = Memory(self.source, self.text, self.outputs, shared=self.session, kind=self.kind)
             self.said = gather(self.memory, self.outputs, examples, self.store, self.classes)
         return self.said
 
@@ -158,7 +158,7 @@ class Run:
         if source.table is None:
             if self.text is not None:
                 raise RefusedError(f"{source.path} is a folder and has no columns.", at_fault=Option.TEXT)
-            labelled = [] if self.outputs is None else said.pictures(source.path, self.outputs.table)
+            labelled = [] if self.outputs is None else said.files(source.path, self.outputs.table, self.kind)
             left_out = [*([] if self.outputs is None else [self.outputs.path]), *self.leave_out]
             return collect_files(source.path, said.examples, left_out, labelled, self.classes, self.kind, alone=alone)
         if said.examples:
