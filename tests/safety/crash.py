@@ -63,6 +63,17 @@ def _pictures(folder: Path) -> None:
             Image.fromarray(pixels).save(where / f"{place}{number}.png")
 
 
+def _corrected(folder: Path) -> None:
+    """Pictures that were labelled, and the table of the labels, in which one is corrected."""
+    _pictures(folder)
+    _run(folder, _LABEL)
+    table = folder / "out" / "labels.csv"
+    rows = table.read_text().splitlines()
+    cells = rows[1].split(",")
+    cells[1] = "b" if cells[1] == "a" else "a"
+    table.write_text("\n".join([rows[0], ",".join(cells), *rows[2:]]) + "\n")
+
+
 def _with_model(folder: Path) -> None:
     _pictures(folder)
     made = ("label", "photos", "--examples", "examples", "--out", "made", "--save", "model", "--no-gallery")
@@ -110,8 +121,10 @@ _DIGITS = ("digits", "--way", "5", "--shot", "1", "--query", "5")
 
 SCENARIOS = {
     "label": Scenario((*_LABEL, "--suggest", "2"), _pictures),
+    "no-session": Scenario((*_LABEL, "--no-session"), _pictures),
     "copy": Scenario((*_LABEL, "--copy"), _pictures),
     "move": Scenario((*_LABEL, "--move"), _pictures),
+    "corrected": Scenario((*_LABEL, "--move"), _corrected),
     "link": Scenario((*_LABEL, "--link"), _pictures),
     "apply": Scenario(("apply", "model", "photos", "--out", "out", "--copy"), _with_model),
     "evaluate": Scenario(

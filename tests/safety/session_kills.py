@@ -26,7 +26,7 @@ import numpy as np
 from marginshot.labelling.items.tables import embedding_rows
 from marginshot.labelling.session.acts.act import apply
 from marginshot.labelling.session.events import EventLog
-from marginshot.labelling.session.opening import KeyTable, item_keys
+from marginshot.labelling.session.opening import KeyTable
 from marginshot.labelling.session.session import Session
 from marginshot.labelling.session.state import State
 
@@ -110,7 +110,7 @@ def problems_of(log: Path, acknowledged: dict[int, bytes]) -> list[str]:
     connection.close()
     found = [] if healthy == "ok" else [f"the file is damaged: {healthy}"]
     events = EventLog(log)
-    keys, state = KeyTable(item_keys(embedding_rows(X, None))), State.empty(len(X))
+    keys, state = KeyTable(embedding_rows(X, None).keys), State.empty(len(X))
     there: dict[int, bytes] = {}
     for event in events.after(0):
         state, _ = apply(state, event, keys.slots_of)

@@ -311,9 +311,6 @@ def _emit_classes(labelling: Labelling, show: Show) -> None:
 
 
 def _report_files(labelling: Labelling, outputs: Outputs) -> None:
-    from marginshot.labelling.outputs.exports import how_to_open
-    from marginshot.labelling.outputs.formats import Tool
-
     say(f"Labels: {outputs.table}")
     if n_kept := outputs.n_kept:
         say(f"It keeps {counted(n_kept, 'row of a picture that was', 'rows of pictures that were')} moved before.")
@@ -321,5 +318,5 @@ def _report_files(labelling: Labelling, outputs: Outputs) -> None:
         say(f"Gallery: {outputs.beside('gallery.html')}")
     if outputs.suggestions:
         say(f"Label these next: {outputs.beside('suggestions.csv')}")
-    for tool in map(Tool, outputs.exports):
-        say(f"Open in {tool}: {how_to_open(tool, labelling, outputs.folder, outputs.prefix)}")
+    for tool, export in zip(outputs.exports, outputs.formats, strict=True):
+        say(f"Open in {tool}: {export.opened(export.paths(outputs.folder, outputs.prefix)[0], labelling)}")

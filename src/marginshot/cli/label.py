@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -160,7 +159,6 @@ def command(
     from marginshot.labelling.outputs.records import REMEMBERED, record_path
     from marginshot.labelling.outputs.surveys import with_deployments
     from marginshot.labelling.runs.like import open_old
-    from marginshot.labelling.runs.memory import Memory
     from marginshot.labelling.runs.run import Run
 
     check_writer(out)
@@ -185,7 +183,6 @@ def command(
     if _labels.is_recalled(context, "encoder"):
         check_own(encoder or "", record_path(outputs.table))
     old = None if like is None else open_old(like, opened, text, event_gap, store, encoder)
-    memory = Memory(opened, text, out) if session else None
     run = Run(
         opened,
         settings,
@@ -197,11 +194,11 @@ def command(
         device=device,
         event_gap=event_gap,
         like=old,
-        memory=memory,
+        session=session,
         rehearsal=dry_run,
     )
     show = _labels.Show(as_json=json or form is SummaryFormat.JSON, verbose=verbose, quiet=quiet)
-    with quietly(quiet), closing(run):
+    with quietly(quiet):
         said = run.hear(examples or ())
         request = run.ask(_labels.remembered(context, REMEMBERED, said))
         if not dry_run and _labels.resume(outputs, request):

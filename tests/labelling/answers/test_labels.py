@@ -17,7 +17,7 @@ from marginshot.labelling.answers.embedding_map import embedding_map
 from marginshot.labelling.answers.rejection import fit_rejection
 from marginshot.labelling.answers.sketch import EmbeddingView
 from marginshot.labelling.answers.suggestions import suggest_rows
-from marginshot.labelling.outputs.exports import export_paths, write_export
+from marginshot.labelling.outputs.exports import EXPORTS
 from marginshot.labelling.outputs.formats import Tool
 from marginshot.model import neighbour_search
 
@@ -227,12 +227,18 @@ def test_a_saved_model_says_the_same_and_holds_no_pickle(blobs, tmp_path):
         (["cat", "c\u200bat", ""], "differ only in case"),
         (["a", "\u200b", ""], r"the class '\\u200b' has no visible character"),
         (["a", "", ""], "there is only 'a'"),
-        (["a", "b", "a"], "every item has a label"),
     ],
 )
 def test_bad_labels(labels, message):
     with pytest.raises(ValueError, match=message):
         label_embeddings(np.eye(3), labels)
+
+
+def test_labels_of_all_items_are_the_answer():
+    result = label_embeddings(np.eye(3), ["a", "b", "a"], suggest=2)
+    assert result.labels == ("a", "b", "a")
+    assert result.collection.notes == ("Every item has a label, so no answer was needed.",)
+    assert result.suggestions()["item"] == []
 
 
 def test_bad_embeddings():
@@ -311,7 +317,7 @@ def test_exports_of_texts(encoded, tmp_path):
         ["late train", "train is late", "sweet cake", "cake <is> sweet"], ["travel", "", "food & co", ""]
     )
     for tool in (Tool.LABEL_STUDIO, Tool.BULK):
-        write_export(result, tool, export_paths(tool, tmp_path))
+        EXPORTS[tool].write(result, EXPORTS[tool].paths(tmp_path))
     tasks = json.loads((tmp_path / "label-studio.json").read_text(encoding="utf-8"))
     assert tasks[3]["data"] == {"text": "cake <is> sweet"}
     prediction = tasks[3]["predictions"][0]

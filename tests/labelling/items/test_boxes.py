@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from marginshot.labelling.items.boxes import box_items, collect_boxes
+from marginshot.labelling.items.boxes import box_items, open_boxes
 from marginshot.labelling.items.crops import Crop, read_crop
 from marginshot.labelling.items.detections import read_detections
 from marginshot.labelling.items.detector_formats import WHOLE, Box
@@ -201,7 +201,7 @@ def test_a_picture_among_the_examples_stands_for_its_boxes(season):
     Path("examples/green").mkdir()
     Path("examples/green/copy.png").write_bytes(Path("season/cam0/2.png").read_bytes())
     detections = read_detections(Path("md.json"), Path("season"), 0.2)
-    collection = collect_boxes(Path("season"), detections, [Path("examples")], {})
+    collection = open_boxes(Path("season"), detections, [Path("examples")])
     labelled = {item: label for item, label in zip(collection.items, collection.labels, strict=True) if label}
     assert labelled == {"cam0/2.png#600-200-300-500": "green", "examples/red/elsewhere.png": "red"}
     assert collection.listed.sum() == 8

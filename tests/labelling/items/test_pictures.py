@@ -17,7 +17,7 @@ from marginshot.data import pictures  # noqa: E402
 from marginshot.data.pictures import UnreadablePictureError, is_picture, read_picture  # noqa: E402
 from marginshot.labelling import label_images  # noqa: E402
 from marginshot.labelling.items.kinds import PICTURE  # noqa: E402
-from marginshot.labelling.outputs.exports import export_paths, how_to_open, write_export  # noqa: E402
+from marginshot.labelling.outputs.exports import EXPORTS  # noqa: E402
 from marginshot.labelling.outputs.formats import Tool  # noqa: E402
 
 
@@ -118,7 +118,7 @@ def test_function_gallery_and_exports(workplace, encoded, tmp_path):
     assert "&lt;script&gt;alert(1)&lt;img&gt;.png" in text
     assert "http" not in text.replace("http-equiv", "")
     assert text.index('id="next"') < text.index('id="class-0"')
-    write_export(result, Tool.FIFTYONE, export_paths(Tool.FIFTYONE, tmp_path))
+    EXPORTS[Tool.FIFTYONE].write(result, EXPORTS[Tool.FIFTYONE].paths(tmp_path))
     manifest = json.loads((tmp_path / "fiftyone" / "data.json").read_text(encoding="utf-8"))
     labels = json.loads((tmp_path / "fiftyone" / "labels.json").read_text(encoding="utf-8"))
     assert labels["classes"] == ["blue", "green", "red"]
@@ -132,7 +132,7 @@ def test_function_gallery_and_exports(workplace, encoded, tmp_path):
 def test_label_studio_is_given_addresses_it_serves(workplace, encoded, tmp_path):
     (workplace / "photos" / "red-2.png").rename(workplace / "photos" / "100 % & more?.png")
     result = label_images("photos", "examples", reject=True)
-    write_export(result, Tool.LABEL_STUDIO, export_paths(Tool.LABEL_STUDIO, tmp_path))
+    EXPORTS[Tool.LABEL_STUDIO].write(result, EXPORTS[Tool.LABEL_STUDIO].paths(tmp_path))
     tasks = json.loads((tmp_path / "label-studio.json").read_text(encoding="utf-8"))
     for task, row in zip(tasks, result.rows.tolist(), strict=True):
         address = urlsplit(task["data"]["image"])
@@ -142,9 +142,13 @@ def test_label_studio_is_given_addresses_it_serves(workplace, encoded, tmp_path)
 
 def test_how_to_open_an_export(workplace, encoded):
     result = label_images("photos", "examples")
-    assert how_to_open(Tool.BULK, result, Path("out")) == "bulk image out/bulk.csv"
-    assert 'data_path="data.json"' in how_to_open(Tool.FIFTYONE, result, Path("out"))
-    assert "out/label-studio.xml" in how_to_open(Tool.LABEL_STUDIO, result, Path("out"))
+
+    def opened(tool: Tool) -> str:
+        return EXPORTS[tool].opened(EXPORTS[tool].paths(Path("out"))[0], result)
+
+    assert opened(Tool.BULK) == "bulk image out/bulk.csv"
+    assert 'data_path="data.json"' in opened(Tool.FIFTYONE)
+    assert "out/label-studio.xml" in opened(Tool.LABEL_STUDIO)
 
 
 def test_a_copy_of_an_example_counts_once(workplace, encoded):

@@ -222,6 +222,21 @@ def test_a_run_labels_all_and_its_corrections_are_examples_of_the_next(folders):
     assert (corrected["label"], corrected["review"]) == ("click", "example")
 
 
+def test_corrections_of_sounds_are_known_to_python_among_more_pictures(folders):
+    for number in range(30):
+        (folders / "sounds" / f"{number}.png").touch()
+    options = {"out": folders / "out", "cache": folders / "cache"}
+    label_sounds(folders / "sounds", folders / "examples", **options).write(folders / "out", cache=folders / "cache")
+    table = folders / "out" / "labels.csv"
+    old = next(line for line in table.read_text().splitlines() if line.startswith("field/long.flac 0:10-0:12"))
+    table.write_text(table.read_text().replace(old, old.replace("tone", "click")))
+    (folders / "sounds" / "field" / "long.flac").rename(folders / "sounds" / "longer.flac")
+    again = label_sounds(folders / "sounds", folders / "examples", **options)
+    assert again.classes == ("click", "noise", "tone")
+    assert dict(zip(again.collection.items, again.labels, strict=True))["longer.flac 0:10-0:12"] == "click"
+    assert any("its label went with it: longer.flac 0:10-0:12." in note for note in again.collection.notes)
+
+
 def test_parts_of_recordings_do_not_go_into_class_folders(folders):
     words = ["label", str(folders / "sounds"), "--examples", str(folders / "examples"), "--out", str(folders / "out")]
     done = CliRunner().invoke(app, [*words, "--copy", "--cache", str(folders / "cache")])

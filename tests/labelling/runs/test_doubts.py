@@ -1,6 +1,8 @@
 """Labels that look wrong: found by the other labels, and named."""
 
+import errno
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from marginshot import TransductiveMaxMarginClassifier
 from marginshot.labelling import Session, label_embeddings
 from marginshot.labelling.answers.doubts import find_doubts
+from marginshot.labelling.session import events
 
 
 @pytest.fixture
@@ -52,6 +55,23 @@ def test_a_session_keeps_them_until_the_label_changes(mislabelled):
     assert {doubt.row for doubt in session.solve(complete=True).doubts} == {0, 1}
     session.label({0: "class 0"})
     assert {doubt.row for doubt in session.solve().doubts} == {1}
+
+
+def test_a_label_given_again_is_not_doubted_once_the_log_has_it(mislabelled, monkeypatch):
+    X, names = mislabelled
+    session = Session.from_embeddings(X)
+    session.label({row: name for row, name in enumerate(names.tolist()) if name})
+
+    def full(*_: object, **__: object) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(events, "json", SimpleNamespace(dumps=full))
+        with pytest.raises(OSError, match="No space left"):
+            session.label({0: names[0], 1: names[1]})
+    assert {doubt.row for doubt in session.solve(complete=True).doubts} == {0, 1}
+    session.label({0: names[0]})
+    assert {doubt.row for doubt in session.solve(complete=True).doubts} == {1}
 
 
 def test_a_label_with_nothing_to_compare_is_not_doubted():

@@ -6,13 +6,20 @@ import csv
 import errno
 import json
 import shutil
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from marginshot.labelling import Session
+from marginshot.labelling.items.folders import collect_unlabelled
+from marginshot.labelling.items.sources import open_source
 from marginshot.labelling.items.tables import read_table
 from marginshot.labelling.outputs.records import load_record, record_path
+from marginshot.labelling.session.events import EventLog, default_folder
+from marginshot.labelling.session.journal import Journal
+from marginshot.labelling.session.opening import log_of
 
 pytestmark = pytest.mark.usefixtures("encoded")
 
@@ -41,6 +48,14 @@ def correct(path: Path, labels: dict[str, str], to: Path | None = None, name: st
 
 def labels_of(path: Path) -> dict[str, tuple[str, str]]:
     return {row["item"]: (row["label"], row["review"]) for row in read(path)}
+
+
+def said(source: str = "photos") -> dict[str, str]:
+    """Labels that a person gave, as the session of a folder has them, gone items included."""
+    opened = open_source(Path(source), None)
+    log = EventLog(log_of(opened, None, default_folder()), copy=True)
+    with closing(Journal(collect_unlabelled(opened.path), log)) as journal:
+        return {key: label for key, label in journal.by_hand().items() if label}
 
 
 @pytest.fixture
@@ -95,7 +110,7 @@ def test_what_was_said_stays_said_and_can_be_taken_back(first, run):
     correct(first, {"red-2.png": ""})
     assert run(*AGAIN)[0] == 0
     assert labels_of(first)["red-2.png"][0] == "red"
-    assert load_record(record_path(first)).said == {}
+    assert said() == {}
 
 
 @pytest.mark.parametrize("place", ["labelled/labels.csv", "elsewhere.csv"])
@@ -138,7 +153,7 @@ def test_a_label_is_confirmed_in_the_column_review(first, run):
     assert code == 0, err
     assert "2 rows differ from what was written here: used as examples; 22 guesses ignored." in err
     assert "1 changed cell beside the labels ignored" in err
-    assert said(first) == {"red-2.png": "red", "red-4.png": "red"}
+    assert said() == {"red-2.png": "red", "red-4.png": "red"}
     assert labels_of(first)["red-2.png"] == ("red", "example")
 
 
@@ -146,7 +161,7 @@ def test_edited_probabilities_are_ignored_unless_the_table_is_another(first, run
     edit(first, {"red-2.png": {"probability": "0.5"}, "red-4.png": {"probability": "1", "label": "pink"}})
     code, _, err = run(*AGAIN)
     assert code == 0, err
-    assert said(first) == {"red-4.png": "pink"}
+    assert said() == {"red-4.png": "pink"}
     edit(first, {"blue-2.png": {"probability": "0.5", "label": "pink"}})
     assert run(*AGAIN)[0] == 2
 
@@ -157,7 +172,7 @@ def test_none_of_the_classes_is_an_answer_and_no_class(first, workplace, run):
         code, out, err = run(*AGAIN, "--copy")
         assert code == 0, err
         assert labels_of(first)["red-2.png"] == ("", "none of the classes")
-        assert said(first) == {"red-2.png": "none of the classes"}
+        assert said() == {"red-2.png": "none of the classes"}
         assert "none of" not in out
     assert not list((workplace / "labelled").rglob("red-2.png"))
     correct(first, {"red-2.png": "red"})
@@ -314,7 +329,7 @@ def test_a_killed_run_does_not_make_guesses_look_like_corrections(first, run, mo
     code, _, err = run(*AGAIN)
     assert code == 0, err
     assert "3 rows differ from what was written here: used as examples; 21 guesses ignored" in err
-    assert sorted(load_record(record_path(first)).said) == ["red-2.png", "red-4.png", "red-6.png"]
+    assert sorted(said()) == ["red-2.png", "red-4.png", "red-6.png"]
 
 
 @pytest.mark.parametrize("stop", ["table", "record"])
@@ -368,10 +383,6 @@ def test_corrections_in_a_table_of_texts(workplace, run):
     assert "row 4 is 'bug' in tickets.csv and was corrected to 'praise'" in err
 
 
-def said(table: Path) -> dict[str, str]:
-    return dict(load_record(record_path(table)).said)
-
-
 def test_what_was_said_goes_with_a_renamed_picture(first, workplace, run):
     correct(first, {"red-2.png": "pink", "red-4.png": "pink", "red-6.png": "pink"})
     (workplace / "photos" / "red-2.png").rename(workplace / "photos" / "rose.png")  # before it was used
@@ -382,9 +393,9 @@ def test_what_was_said_goes_with_a_renamed_picture(first, workplace, run):
     code, _, err = run(*AGAIN)
     assert code == 0, err
     assert "1 item was renamed, and its label went with it: trip/rose.png." in err
-    assert said(first) == dict.fromkeys(["rose.png", "red-6.png", "trip/rose.png"], "pink")
+    assert said() == dict.fromkeys(["rose.png", "red-6.png", "trip/rose.png"], "pink")
     labels = {row["item"]: row for row in read(first)}
-    assert [labels[name]["review"] for name in said(first)] == ["example"] * 3
+    assert [labels[name]["review"] for name in said()] == ["example"] * 3
 
 
 @pytest.mark.parametrize("other", ["red-4.png", "blue-2.png"])
@@ -401,7 +412,7 @@ def test_what_was_said_goes_with_pictures_that_exchange_their_names(first, workp
         assert ("renamed, and" in err) != again
         assert "replaced" not in err
         expected = {"red-2.png": "violet"} if other == "red-4.png" else {"red-4.png": "violet"}
-        assert said(first) == expected | {other: "pink"}
+        assert said() == expected | {other: "pink"}
         assert labels_of(first)[other] == ("pink", "example")
 
 
@@ -412,7 +423,7 @@ def test_a_folder_of_answers_may_be_copied_or_renamed(workplace, run, how):
     correct(workplace / "second" / "labels.csv", {"red-2.png": "pink"})
     code, _, err = run("label", "photos", "--out", "second")
     assert code == 0, err
-    assert said(workplace / "second" / "labels.csv") == {"red-2.png": "pink"}
+    assert said() == {"red-2.png": "pink"}
     (workplace / "second" / "gallery.html").write_text("mine")
     assert run("label", "photos", "--out", "second")[0] == 2
 
@@ -420,18 +431,22 @@ def test_a_folder_of_answers_may_be_copied_or_renamed(workplace, run, how):
 def test_what_was_said_of_a_replaced_picture_is_kept_but_not_used(first, workplace, run, draw_picture):
     correct(first, {"red-2.png": "pink", "red-4.png": "pink", "red-6.png": "pink"})
     assert run(*AGAIN)[0] == 0
-    shutil.copy(workplace / "photos" / "red-2.png", workplace / "kept.png")
     draw_picture(workplace / "photos" / "red-2.png", "green", 77)
     for again in (False, True):
         code, _, err = run(*AGAIN)
         assert code == 0, err
-        assert ("1 picture was replaced by another, and its label is not used: red-2.png." in err) != again
+        told = "1 picture was replaced by another, and its label is set aside (undo brings it back): red-2.png."
+        assert (told in err) != again
         (row,) = (row for row in read(first) if row["item"] == "red-2.png")
         assert (row["label"], row["review"] != "example") == ("green", True)
-        assert said(first)["red-2.png"] == "pink"
+    with Session.open("photos") as session:
+        session.undo()
+    assert said()["red-2.png"] == "pink"
+    with Session.open("photos") as session:
+        session.redo()
     correct(first, {"red-2.png": "pink"})  # said of the new one
     for _ in range(2):
-        assert "not used" not in run(*AGAIN)[2]
+        assert "set aside" not in run(*AGAIN)[2]
         (row,) = (row for row in read(first) if row["item"] == "red-2.png")
         assert (row["label"], row["review"]) == ("pink", "example")
 
@@ -443,7 +458,7 @@ def test_a_picture_that_was_labelled_and_is_gone_is_named(first, workplace, run)
         code, _, err = run(*AGAIN)
         assert code == 0, err
         assert ("1 item that you labelled is gone; its label is kept: red-2.png." in err) != again
-        assert said(first)["red-2.png"] == "pink"
+        assert said()["red-2.png"] == "pink"
 
 
 def test_corrections_follow_the_rows_of_a_table_that_is_edited(workplace, run):

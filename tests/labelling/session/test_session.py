@@ -19,7 +19,6 @@ from marginshot.labelling.items.tables import embedding_rows, read_table, write_
 from marginshot.labelling.session.checks import picked_rows
 from marginshot.labelling.session.encoding import Encoding
 from marginshot.labelling.session.events import EventLog, _choose_journal
-from marginshot.labelling.session.opening import item_keys
 
 
 @pytest.fixture
@@ -159,7 +158,7 @@ def test_an_audit_whose_items_are_gone_makes_room_for_the_next(tmp_path, cluster
 
 
 def test_items_with_one_name_never_share_a_key(clusters):
-    keys = item_keys(embedding_rows(clusters[0][:4], None, ["a", "a", "a #2", "a"]))
+    keys = embedding_rows(clusters[0][:4], None, ["a", "a", "a #2", "a"]).keys
     assert keys == ("a", "a #3", "a #2", "a #4")
 
 

@@ -28,12 +28,14 @@ def box_items(source: Path, detections: Detections) -> dict[str, Crop]:
     return found
 
 
-def collect_boxes(
+def open_boxes(
     source: Path,
     detections: Detections,
     examples: Sequence[Path],
-    said: Mapping[str, str],
     classes: Names[str] = (),
+    said: Mapping[str, str] = MappingProxyType({}),
+    *,
+    alone: bool = False,
 ) -> Collection:
     """The boxes in pictures of ``source``, with labels from ``examples`` or by item in ``said``.
 
@@ -46,33 +48,13 @@ def collect_boxes(
     examples : sequence of Path
         As in `folders.collect_files`. A picture of the source stands for the boxes in it; any other is an example as
         a whole. Tables may name boxes.
-    said : mapping of str to str
-        Label by the name of a box; it overrides the examples.
     classes : collection of str
         Names that are labels in tables of examples, whatever they look like.
+    said : mapping of str to str
+        Label by the name of a box; it overrides the examples.
+    alone : bool, default=False
+        Whether no labels come from elsewhere, so that those of two classes at least are needed here.
     """
-    collection = open_boxes(source, detections, examples, classes, said)
-    if not any(collection.labels) and not examples:
-        raise RefusedError(
-            "There are no examples of what is in the boxes of {source}. Give {examples} a folder with one sub-folder a "
-            "class, or a table with the columns path and label.",
-            source=source,
-            examples=Option.EXAMPLES,
-        )
-    check_classes(filter(None, collection.labels), "Examples")
-    if all(label for label, own in zip(collection.labels, collection.listed, strict=True) if own):
-        raise ValueError(f"{source} holds no unlabelled box ({collection.listed.sum():,}, all of them examples).")
-    return collection
-
-
-def open_boxes(
-    source: Path,
-    detections: Detections,
-    examples: Sequence[Path],
-    classes: Names[str] = (),
-    said: Mapping[str, str] = MappingProxyType({}),
-) -> Collection:
-    """The boxes of `collect_boxes`, none of which needs to have a label yet."""
     found = box_items(source, detections)
     if not found:
         raise ValueError(
@@ -84,7 +66,7 @@ def open_boxes(
     labels, outside = _labels_of(found, [example for example in given if example.content.as_posix() not in found])
     labels |= {**named, **{name: label for name, label in said.items() if name in found}}
     contents = [*found.values(), *(Crop(example.content, WHOLE) for example in outside)]
-    return Collection(
+    collection = Collection(
         BOX,
         (*found, *(example.content.as_posix() for example in outside)),
         contents,
@@ -92,6 +74,16 @@ def open_boxes(
         np.arange(len(contents)) < len(found),
         notes=(*detections.notes, *notes),
     )
+    if alone and not any(collection.labels) and not examples:
+        raise RefusedError(
+            "There are no examples of what is in the boxes of {source}. Give {examples} a folder with one sub-folder a "
+            "class, or a table with the columns path and label.",
+            source=source,
+            examples=Option.EXAMPLES,
+        )
+    if alone:
+        check_classes(filter(None, collection.labels), "Examples")
+    return collection
 
 
 def _labels_of(found: Mapping[str, Crop], examples: Sequence[Example]) -> tuple[dict[str, str], list[Example]]:

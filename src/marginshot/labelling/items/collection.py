@@ -6,6 +6,7 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,25 @@ class Collection:
 
     def __len__(self) -> int:
         return len(self.items)
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """A key for each item, (n_items,), by which a session knows it, repeated ones counted.
+
+        It is a picture's path, the hash of a text, the name of an embedding, or the hash of one without a name: the
+        number of a row would be another item's after rows were added, removed or sorted.
+        """
+        names = self.kind.keys(self.items, self.contents)
+        taken, numbers = set(names), dict.fromkeys(names, 0)
+        keys = []
+        for name in names:
+            numbers[name] += 1
+            key = name
+            while numbers[name] > 1 and (key := f"{name} #{numbers[name]}") in taken:
+                numbers[name] += 1
+            taken.add(key)
+            keys.append(key)
+        return tuple(keys)
 
     def first_part(self) -> str | None:
         """The first listed item that is only a part of a file; None where all are whole."""

@@ -166,10 +166,6 @@ _WORDS = {
         "picture was replaced by another, and its label is set aside (undo brings it back)",
         "pictures were replaced by others, and their labels are set aside (undo brings them back)",
     ),
-    "set aside": (
-        "picture was replaced by another, and its label is not used",
-        "pictures were replaced by others, and their labels are not used",
-    ),
     "gone": (
         "item that you labelled is gone; its label is kept",
         "items that you labelled are gone; their labels are kept",

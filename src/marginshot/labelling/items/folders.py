@@ -50,6 +50,8 @@ def collect_files(
     said: Sequence[Example] = (),
     classes: Names[str] = (),
     kind: FileKind | None = None,
+    *,
+    alone: bool = True,
 ) -> Collection:
     """The items of ``source`` at any depth, with labels from ``examples`` or from class folders inside ``source``.
 
@@ -69,39 +71,23 @@ def collect_files(
         Names that are labels in tables of examples, whatever they look like: see `tables.given_labels`.
     kind : FileKind, optional
         What is labelled; by default the kind of most files.
+    alone : bool, default=True
+        Whether no labels come from elsewhere, so that those of two classes at least are needed here. Otherwise
+        sub-folders are no classes.
     """
     _check_folder(source)
-    for folder in leave_out:
-        check_apart(folder, examples)
     kind = kind or kind_of_folder(source, leave_out)
-    if not examples:
-        said = _corrected(_own_classes(kind, source, leave_out, {example.label for example in said}), said)
-    collection = open_files(source, examples, leave_out, said, classes, kind)
-    found_classes = check_classes(filter(None, collection.labels), "Examples")
-    n_items = int(collection.listed.sum())
-    if all(collection.labels[:n_items]):
-        raise ValueError(
-            f"{source} holds no unlabelled {kind} ({n_items} {kind.plural}, all of them examples of "
-            f"{len(found_classes)} classes)."
-        )
-    return collection
-
-
-def open_files(
-    source: Path,
-    examples: Sequence[Path],
-    leave_out: Sequence[Path] = (),
-    said: Sequence[Example] = (),
-    classes: Names[str] = (),
-    kind: FileKind | None = None,
-) -> Collection:
-    """The items of ``source``, any number of them with a label; unlike `collect_files`, sub-folders are no classes."""
-    _check_folder(source)
-    kind = kind or kind_of_folder(source, leave_out)
+    if alone:
+        for folder in leave_out:
+            check_apart(folder, examples)
+        if not examples:
+            said = _corrected(_own_classes(kind, source, leave_out, {example.label for example in said}), said)
     given, notes = read_examples(kind, examples, source, classes, leave_out=leave_out)
     given = _corrected(given, said)
     check_names((example.label for example in given), "Examples")  # before pictures are compared
     collection = _among(source, kind, given, [*examples, *leave_out])
+    if alone:
+        check_classes(filter(None, collection.labels), "Examples")
     return replace(collection, notes=tuple(notes))
 
 
@@ -171,13 +157,6 @@ def kind_of_folder(source: Path, leave_out: Iterable[Path] = ()) -> FileKind:
     """The kind of most files below ``source``; that of pictures where there are none."""
     counts = Counter(kind for path in find_files(source, leave_out) for kind in FILE_KINDS if kind.is_file(path))
     return max(FILE_KINDS, key=lambda kind: counts[kind])
-
-
-def contents_below(source: Path, leave_out: Iterable[Path] = ()) -> dict[str, Any]:
-    """The content of each item of ``source`` by its name; empty where there are none."""
-    kind = kind_of_folder(source, leave_out)
-    paths = find_files(source, leave_out, [kind])
-    return {item_name(kind, content, source): content for path in paths for content in kind.contents_of(path)}
 
 
 def _search(source: Path, leave_out: Sequence[Path], kind: FileKind | None) -> _Found:

@@ -87,15 +87,19 @@ class Source:
 
     def _with_rows_left_out(self, answers: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
         """The answers, (n_rows,) each, where rows without a text have only the label that they came with."""
-        n_rows = self.rows().n_rows
-        places = dict(zip(answers["item"], range(n_rows), strict=False))
-        found = [places.get(name) for name in row_names(n_rows)]
-        own = self.rows().columns.get(self.label, [""] * n_rows)
-        without = {"label": own} | {name: [value] * n_rows for name, value in _NOT_LABELLED.items()}
-        return {
-            name: [empty[row] if place is None else answers[name][place] for row, place in enumerate(found)]
-            for name, empty in without.items()
-        }
+        own = self.rows().columns.get(self.label, [""] * self.rows().n_rows)
+        without = {"label": own} | {name: [value] * len(own) for name, value in _NOT_LABELLED.items()}
+        return {name: self.in_rows(answers["item"], answers[name], empty) for name, empty in without.items()}
+
+    def in_rows(self, items: Sequence[str], values: Sequence[Any], empty: Sequence[Any] = ()) -> list[Any]:
+        """The ``values`` (n,) of ``items`` (n,) for every row that is written; rows left out have those of ``empty``.
+
+        ``empty`` has one for every row of the table; by default, all are "".
+        """
+        if self.table is None or len(items) == self.table.n_rows:
+            return list(values)
+        found, names = dict(zip(items, values, strict=True)), row_names(self.table.n_rows)
+        return [found.get(name, empty[row] if empty else "") for row, name in enumerate(names)]
 
     def own_columns(self, items: Sequence[str]) -> dict[str, list[Any]]:
         """The user's columns, embeddings left out; the names of the ``items`` where there is no other."""

@@ -59,59 +59,19 @@ class Export:
     reads_files: bool = False
     in_place: str = ""
 
-
-def export_paths(tool: Tool, out: Path, prefix: str = "") -> list[Path]:
-    """The files an export writes into the folder ``out``."""
-    return [out / f"{prefix}{name}" for name in EXPORTS[tool].files]
-
-
-def check_table_exports(tools: Iterable[Tool]) -> None:
-    """Raise RefusedError where one of the ``tools`` has no place for rows of a table."""
-    for tool in tools:
-        if EXPORTS[tool].only:
-            raise RefusedError(f"{EXPORTS[tool].only}; choose label-studio or bulk.", at_fault=Option.EXPORTS)
+    def paths(self, folder: Path, prefix: str = "") -> list[Path]:
+        """The files of the export in the ``folder`` of the outputs."""
+        return [folder / f"{prefix}{name}" for name in self.files]
 
 
-def check_moved_exports(tools: Iterable[Tool]) -> None:
-    """Raise RefusedError where one of the ``tools`` needs files where they are before a move."""
-    for tool in tools:
-        if EXPORTS[tool].in_place:
-            raise RefusedError(f"{EXPORTS[tool].in_place}; copy or link them instead.", at_fault=Option.MOVE)
+def _needs_pictures(what: str, instead: str = "") -> Callable[[Collection], None]:
+    """A check that items are pictures: ``what`` only they can be, and what to do ``instead``, in words."""
 
+    def check(collection: Collection) -> None:
+        if not collection.kind.are_pictures:
+            raise RefusedError(f"{what}, and these are {collection.kind.plural}{instead}.", at_fault=Option.EXPORTS)
 
-def check_exports(collection: Collection, tools: Iterable[Tool]) -> None:
-    """Raise RefusedError where one of the ``tools`` cannot show such items."""
-    for tool in tools:
-        EXPORTS[tool].check(collection)
-
-
-def check_exported_classes(classes: Iterable[str], tools: Iterable[Tool]) -> None:
-    """Raise RefusedError where one of the ``classes`` cannot have its name in one of the ``tools``."""
-    names = list(classes)
-    for tool in tools:
-        EXPORTS[tool].check_classes(names)
-
-
-def reads_files(tool: Tool) -> bool:
-    """Whether an export reads the files themselves: before a move they are elsewhere than after it."""
-    return EXPORTS[tool].reads_files
-
-
-def write_export(labelling: Result, tool: Tool, paths: list[Path]) -> None:
-    """Write one export to ``paths``, in the order of `export_paths`."""
-    EXPORTS[tool].write(labelling, paths)
-
-
-def how_to_open(tool: Tool, labelling: Result, out: Path, prefix: str = "") -> str:
-    """One line for the user who has the tool."""
-    return EXPORTS[tool].opened(export_paths(tool, out, prefix)[0], labelling)
-
-
-def _check_fiftyone(collection: Collection) -> None:
-    if not collection.kind.are_pictures:
-        raise RefusedError(
-            f"FiftyOne holds pictures, and these are {collection.kind.plural}; choose bulk.", at_fault=Option.EXPORTS
-        )
+    return check
 
 
 def _check_sidecars(collection: Collection) -> None:
@@ -127,13 +87,6 @@ def _check_boxes(collection: Collection) -> None:
             "'boxes' fills in a detector's file; name that with {boxes}, or leave 'boxes' out of {exports}.",
             exports=Option.EXPORTS,
             boxes=Option.BOXES,
-        )
-
-
-def _check_camtrap(collection: Collection) -> None:
-    if not collection.kind.are_pictures:
-        raise RefusedError(
-            f"Camtrap DP holds pictures, and these are {collection.kind.plural}.", at_fault=Option.EXPORTS
         )
 
 
@@ -251,7 +204,7 @@ EXPORTS: dict[Tool, Export] = {
         files=("fiftyone/data.json", "fiftyone/labels.json"),
         write=_write_fiftyone,
         opened=_open_fiftyone,
-        check=_check_fiftyone,
+        check=_needs_pictures("FiftyOne holds pictures", "; choose bulk"),
         only="FiftyOne holds pictures",
     ),
     Tool.BULK: Export(files=("bulk.csv",), write=_write_bulk, opened=_open_bulk),
@@ -294,7 +247,7 @@ EXPORTS: dict[Tool, Export] = {
         opened=lambda first, _: (
             f"frictionless validate {first}; what is not known is listed in {first.with_name('unknown.txt')}"
         ),
-        check=_check_camtrap,
+        check=_needs_pictures("Camtrap DP holds pictures"),
         only="Camtrap DP holds pictures of a folder",
         in_place="Camtrap DP names cameras by the folders of pictures, which moved ones leave",
     ),

@@ -16,26 +16,7 @@ from marginshot.labelling.outputs.result import PathLike, Result
 class Labelling(Result):
     """A label for every item, how sure it is, and what deserves a second look.
 
-    Parameters
-    ----------
-    collection : Collection
-        The readable items, examples included.
-    X : ndarray of float32 of shape (n_items, n_features)
-        Their embeddings.
-    answers : Answers
-        Answers of the classifier for the items.
-    rejected : bool
-        Whether items of none of the classes have no label.
-    model : LabelModel
-        Labels new items: see `LabelModel.save`.
-    request : Request
-        What was read, and what decided the answers.
-    problems : dict of str to str
-        What was wrong with each item left out.
-    seconds : dict of str to float
-        Where the time went.
-    correction : Correction, optional
-        Correction of the probabilities by answers that were checked before.
+    What it holds is described in `Result`; all that it writes, here.
     """
 
     def save(self, path: str | Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from marginshot._lib.names import folder_name
 from marginshot.labelling.errors import Option, OutputExistsError
 from marginshot.labelling.items.collection import FOREIGN
-from marginshot.labelling.outputs.records import Record, WrittenTable, load_record, record_path
+from marginshot.labelling.outputs.records import Record, WrittenTable, load_record, name_beside, record_path
 from marginshot.labelling.outputs.requests import Request
 from marginshot.labelling.outputs.result import COLUMNS, GIVEN
 
@@ -43,9 +43,10 @@ def moved_rows(table: Path, request: Request, listed: Collection[str] = ()) -> M
     if record is not None and request.source is not None and record.is_of(request.source.path):
         written, digests = record.written[0], record.digests
         for row, key in enumerate(written.keys):
-            place = _place(written, row, table.parent)
+            place = place_of(written, row, table.parent)
             if place and place not in listed:
-                found[place] = (*_answer(record, row, request.said), digests.get(key, ""))
+                said = None if request.said is None else request.said.get(name_beside(table, place), "")
+                found[place] = (*_answer(record, row, said), digests.get(key, ""))
     rows = [(place, *rest) for place, rest in found.items()]
     *columns, hashes = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in (*COLUMNS, "")]
     return MovedRows(dict(zip(COLUMNS, columns, strict=True)), hashes)
@@ -57,7 +58,7 @@ def check_moved(table: Path, request: Request) -> None:
     if record is None or request.source is None or record.is_of(request.source.path):
         return
     written = record.written[0]
-    n_moved = sum(_place(written, row, table.parent) is not None for row in range(len(written.keys)))
+    n_moved = sum(place_of(written, row, table.parent) is not None for row in range(len(written.keys)))
     if n_moved:
         raise OutputExistsError(
             "{table} lists the pictures moved there from {source}, {n:,} in all; a new table would not have them. Give "
@@ -70,7 +71,7 @@ def check_moved(table: Path, request: Request) -> None:
         )
 
 
-def _place(written: WrittenTable, row: int, folder: Path) -> str | None:
+def place_of(written: WrittenTable, row: int, folder: Path) -> str | None:
     """Where in ``folder`` the picture of a row is; None where it was not moved, or is there no more."""
     key, label = written.keys[row], written.label[row]
     names = [key] if key in written.moved else []
@@ -79,10 +80,12 @@ def _place(written: WrittenTable, row: int, folder: Path) -> str | None:
     return next((name for name in names if (folder / name).is_file()), None)
 
 
-def _answer(record: Record, row: int, said: Mapping[str, str] | None) -> tuple[Any, ...]:
-    """Label, probability, runner-up and review of a row: as written, or as labelled in ``said``; empty if cleared."""
-    written, key = record.written[0], record.written[0].keys[row]
-    if said is not None and (key in said or key in record.said):
-        label = said.get(key, "")
+def _answer(record: Record, row: int, label: str | None) -> tuple[Any, ...]:
+    """Label, probability, runner-up and review of a row: as written, or by the ``label`` that a person gave it.
+
+    That is empty where there is none, or none any more, and None where labels of persons were not read.
+    """
+    written = record.written[0]
+    if label or (label is not None and written.keys[row] in record.given):
         return ("", "", "", label) if label in ("", FOREIGN) else (label, 1.0, "", GIVEN)
     return written.label[row], written.probability[row], written.runner_up[row], written.review[row]

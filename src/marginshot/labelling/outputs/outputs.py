@@ -15,6 +15,7 @@ from typing import get_args
 
 from marginshot._lib.files import atomic_path, check_writable
 from marginshot._lib.names import is_plain
+from marginshot._lib.warn import warn_user
 from marginshot.labelling.errors import Option, OutputExistsError, RefusedError
 from marginshot.labelling.items.collection import Collection
 from marginshot.labelling.items.embed import Progress, silent
@@ -22,20 +23,12 @@ from marginshot.labelling.items.folders import check_apart, check_can_be_made
 from marginshot.labelling.items.store import Store
 from marginshot.labelling.items.tables import TABLE_SUFFIXES, write_table
 from marginshot.labelling.outputs.earlier import load_earlier
-from marginshot.labelling.outputs.exports import (
-    check_exported_classes,
-    check_exports,
-    check_moved_exports,
-    check_table_exports,
-    export_paths,
-    reads_files,
-    write_export,
-)
+from marginshot.labelling.outputs.exports import EXPORTS, Export
 from marginshot.labelling.outputs.formats import Tool
 from marginshot.labelling.outputs.gallery import write_gallery
 from marginshot.labelling.outputs.moved import check_moved, moved_rows
 from marginshot.labelling.outputs.placed import Placed, Transfer
-from marginshot.labelling.outputs.records import load_record, moved_before, record_path, remember
+from marginshot.labelling.outputs.records import Rows, load_record, moved_before, name_beside, record_path, remember
 from marginshot.labelling.outputs.requests import Action, Job, Request
 from marginshot.labelling.outputs.result import Result
 from marginshot.labelling.outputs.transfers import (
@@ -137,10 +130,16 @@ class Outputs:
             raise RefusedError(
                 "only pictures can go into class folders; this is a table.", at_fault=Option(self.transfer)
             )
-        if not self.pictures:
-            check_table_exports(map(Tool, self.exports))
-        if self.transfer == "move":
-            check_moved_exports(map(Tool, self.exports))
+        for export in self.formats:
+            if not self.pictures and export.only:
+                raise RefusedError(f"{export.only}; choose label-studio or bulk.", at_fault=Option.EXPORTS)
+            if self.transfer == "move" and export.in_place:
+                raise RefusedError(f"{export.in_place}; copy or link them instead.", at_fault=Option.MOVE)
+
+    @property
+    def formats(self) -> list[Export]:
+        """The formats to export to."""
+        return [EXPORTS[Tool(tool)] for tool in self.exports]
 
     @property
     def folder(self) -> Path:
@@ -167,8 +166,8 @@ class Outputs:
         wanted = [self.table] if self.labels else []
         wanted += [self.beside("gallery.html")] if self.gallery else []
         wanted += [self.beside("suggestions.csv")] if self.suggestions else []
-        for tool in self.exports:
-            wanted += export_paths(Tool(tool), self.folder, self.prefix)
+        for export in self.formats:
+            wanted += export.paths(self.folder, self.prefix)
         return wanted + ([self.model] if self.model else [])
 
     @property
@@ -187,7 +186,7 @@ class Outputs:
         if not self.unfinished:
             return None
         check_same_job(self._job(request), self.path)
-        return _complete(self.path, on_progress)
+        return finish_transfers(self.path, on_progress)
 
     def check(self, request: Request, store: Store | None, *, force: bool = False) -> None:
         """Raise unless all of it can be written without touching an input or anything somebody made or changed.
@@ -231,14 +230,16 @@ class Outputs:
 
     def check_items(self, collection: Collection) -> None:
         """Raise RefusedError where what is to be written has no place for such items."""
-        check_exports(collection, map(Tool, self.exports))
+        for export in self.formats:
+            export.check(collection)
         if self.transfer is not None:
             check_whole(collection)
 
     def check_classes(self, classes: Iterable[str]) -> None:
         """Raise where pictures are to go into folders that these ``classes`` cannot have."""
         classes = list(classes)
-        check_exported_classes(classes, map(Tool, self.exports))
+        for export in self.formats:
+            export.check_classes(classes)
         if self.transfer is not None:
             check_folder_names(classes, self.path, self.files)
 
@@ -250,7 +251,7 @@ class Outputs:
     def write(
         self, labelling: Result, store: Store | None, *, force: bool = False, on_progress: Progress = silent
     ) -> Written:
-        """Resume an interrupted run of the same request; else check, write the files and place the pictures.
+        """Resume an interrupted run of the same request; else check, tell the session, write, and place the pictures.
 
         Parameters
         ----------
@@ -269,6 +270,8 @@ class Outputs:
         self.check(labelling.request, store, force=force)
         self.check_items(labelling.collection)
         self.check_classes(labelling.classes)
+        for note in labelling.tell() if labelling.tell is not None else ():
+            warn_user(note)
         self.write_files(labelling, store, on_progress)
         return Written(tuple(self.files), self.place_pictures(labelling, on_progress))
 
@@ -284,11 +287,10 @@ class Outputs:
         if self.suggestions:
             with _owned(store, self.beside("suggestions.csv")) as table:
                 write_table(labelling.suggestions(), table)
-        for tool in map(Tool, self.exports):
+        for export in self.formats:
             with ExitStack() as stack:
-                paths = export_paths(tool, self.folder, self.prefix)
-                held = readable if reads_files(tool) else labelling
-                write_export(held, tool, [stack.enter_context(_owned(store, path)) for path in paths])
+                paths = [stack.enter_context(_owned(store, path)) for path in export.paths(self.folder, self.prefix)]
+                export.write(readable if export.reads_files else labelling, paths)
         if self.model is not None:
             with _owned(store, self.model, private=True) as model:  # it holds the embeddings of all items
                 labelling.model.save(model)
@@ -304,17 +306,20 @@ class Outputs:
         does: a full disk leaves no record of a table that is not there, and a kill no table without a record.
         """
         source, columns = labelling.request.source, labelling.columns()
-        columns = columns if source is None else source.filled(columns)
-        earlier = before.columns()["item"] if labelling is not before else []
+        names = [before.collection.keys[row] for row in before.rows]
+        if source is not None:
+            names, columns = source.in_rows(columns["item"], names), source.filled(columns)
+        earlier = names if labelling is not before else []
         known = labelling.collection.digests if self.pictures else ()
         digests = [known[row] for row in labelling.rows] if known else []
         kept = moved_rows(self.table, labelling.request, columns.get("item", ()))
         if kept.items:
             columns = {name: [*values, *kept.columns[name]] for name, values in columns.items()}
             earlier, digests = [*earlier, *kept.items] if earlier else [], [*digests, *kept.digests]
+            names = [*names, *(name_beside(self.table, key) for key in kept.items)]
         with _owned(store, self.table) as table:
             write_table(columns, table)
-            remember(self.table, columns, labelling.request, earlier, digests, kept.items)
+            remember(self.table, columns, labelling.request, Rows(names, earlier, digests, kept.items))
 
     def place_pictures(self, labelling: Result, on_progress: Progress = silent) -> Placed | None:
         """Copy, move or link every labelled picture into the folder of its class; None without ``transfer``."""
@@ -322,9 +327,8 @@ class Outputs:
         if job is None:
             return None
         plan = self.plan(labelling)
-        done = start_transfers(plan.values(), job, self.path, on_progress, self._unplaced(labelling, plan))
-        others = tuple(dict.fromkeys((*done.changed, *stale(labelling, self.path.absolute()))))
-        return Placed(job.action, self.path, done.n_done, done.conflicts, others, done.vanished, done.removed)
+        placed = start_transfers(plan.values(), job, self.path, on_progress, self._unplaced(labelling, plan))
+        return replace(placed, stale=tuple(dict.fromkeys((*placed.stale, *stale(labelling, self.path.absolute())))))
 
     def outdated(self, labelling: Result) -> list[Path]:
         """Copies and links of earlier runs that go, unless they were changed: their pictures have another class now."""
@@ -413,14 +417,9 @@ def resume(
     if not unfinished(Path(path)):
         return None
     check_same_files(transfer, Path(folder), Path(path))
-    placed = _complete(Path(path), on_progress)
+    placed = finish_transfers(Path(path), on_progress)
     placed.check_complete()
     return placed
-
-
-def _complete(path: Path, on_progress: Progress) -> Placed:
-    begun, done = finish_transfers(path, on_progress)
-    return Placed(begun.action, path, done.n_done, done.conflicts, done.changed, done.vanished, done.removed)
 
 
 @contextmanager

@@ -21,21 +21,6 @@ class Transfer:
 
 
 @dataclass(frozen=True)
-class Done:
-    """How a list of transfers went.
-
-    Files now in place, those left alone because of what is there, those gone; our own copies in the folders of other
-    classes, removed or, where they were changed since, kept.
-    """
-
-    n_done: int
-    conflicts: tuple[Transfer, ...]
-    vanished: tuple[Transfer, ...] = ()
-    removed: tuple[Path, ...] = ()
-    changed: tuple[Path, ...] = ()
-
-
-@dataclass(frozen=True)
 class Placed:
     """Pictures in their class folders.
 

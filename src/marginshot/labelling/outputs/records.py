@@ -1,6 +1,7 @@
-"""The record of a run, hidden beside its table: the answers as written, labels given since, and the options.
+"""The record of a run, hidden beside its table: the rows as they were written, and the options.
 
-With it the next run into the same place finds the labels that the user changed, and the options to use again.
+With it the next run into the same place finds the labels that the user changed, and the options to use again. What a
+person said is kept by the session of the source (`marginshot.labelling.session`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ from marginshot.labelling.items.tables import as_text, read_labels
 from marginshot.labelling.outputs.requests import Request
 from marginshot.labelling.outputs.result import GIVEN
 
-FORMAT = "marginshot-run-1"
+FORMAT = "marginshot-run-2"
+
+# Records of this format kept all labels that a person gave; they are in `Record.said`, until a session has taken them.
+_FORMAT_WITH_LABELS = "marginshot-run-1"
 
 #: What a user may write into the column review, in any case, to say that the label is right.
 CONFIRMED = frozenset({GIVEN, "ok"})
@@ -62,6 +66,11 @@ def record_path(table: Path) -> Path:
     return table.with_name(f".{table.name}-run.json")
 
 
+def name_beside(table: Path, key: str) -> str:
+    """The name by which a session knows a picture in the folder of ``table``, whose rows call it ``key``."""
+    return f"{table.parent.resolve().as_posix()}/{key}"
+
+
 def row_keys(columns: Mapping[str, Sequence[Any]], named_by: Sequence[str]) -> list[str]:
     """Key of each row, (n_rows,), made of the columns ``named_by``, so that it stays when rows are sorted."""
     rows = [[as_text(value) for value in row] for row in zip(*(columns[name] for name in named_by), strict=True)]
@@ -90,6 +99,8 @@ class WrittenTable:
         Hash of each picture; empty for tables.
     kept : list of str
         Keys of pictures that were moved by earlier runs.
+    by_hand : list of str
+        Keys of rows whose label a person had given in a table or a session; labels of examples are none of these.
     """
 
     keys: list[str]
@@ -100,6 +111,7 @@ class WrittenTable:
     before: list[str] = field(default_factory=list)
     digests: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
+    by_hand: list[str] = field(default_factory=list)
 
     @property
     def moved(self) -> set[str]:
@@ -147,9 +159,9 @@ class Record:
     written : tuple of WrittenTable
         The table, and the one before it: a run may be killed before the new one has taken the place of the old.
     said : mapping of str to str
-        Labels that the user gave in tables that a run wrote, by key.
+        Labels that a person gave, by key, which the run that wrote the table was not asked to read.
     said_of : mapping of str to str
-        Hash of the picture that each of these labels was given to, by key; none for tables.
+        Hash of the picture that each of these labels was given to, by key, where it is known.
     options : mapping of str to object
         Options of the command, by parameter.
     """
@@ -163,14 +175,21 @@ class Record:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def given(self) -> dict[str, str]:
+        """Labels that a person had given, by key, as far as the record knows them."""
+        last, by_hand = self.written[0], set(self.written[0].by_hand)
+        rows = zip(last.keys, last.label, strict=True)
+        return {**self.said, **{key: label or FOREIGN for key, label in rows if key in by_hand}}
+
+    @property
     def digests(self) -> dict[str, str]:
-        """Hash of each picture that is in a table, by key, as it was when that was written."""
+        """Hash of each picture, by key, as it was when the table was written, or its label was given."""
         return {
             key: own
             for table in reversed(self.written)
             for key, own in zip(table.keys, table.digests, strict=False)
             if own
-        }
+        } | dict(self.said_of)
 
     def is_of(self, source: Path) -> bool:
         """Whether the run labelled this ``source``."""
@@ -223,7 +242,7 @@ def load_record(path: Path) -> Record | None:
     what, advice = "the record of an earlier run", "Remove it; the examples and options are then to be given again."
     content = read_json(path, what, advice)
     with reading(path, what, advice):
-        if content.pop("format") != FORMAT:
+        if content.pop("format") not in (FORMAT, _FORMAT_WITH_LABELS):
             raise ValueError(f"its format is not {FORMAT}")
         written = tuple(_checked_table(WrittenTable(**table)) for table in content["written"])
         if not written:
@@ -260,14 +279,29 @@ def _checked_options(options: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def remember(
-    table: Path,
-    columns: Mapping[str, Sequence[Any]],
-    request: Request,
-    before: Sequence[str] = (),
-    digests: Sequence[str] = (),
-    kept: Sequence[str] = (),
-) -> None:
+@dataclass(frozen=True)
+class Rows:
+    """What a record keeps of the rows of a table, besides their cells.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Name of each item in its session.
+    before : sequence of str
+        Where each picture was before it was moved; empty unless pictures were.
+    digests : sequence of str
+        Hash of each picture; empty for tables.
+    kept : sequence of str
+        Keys of pictures that earlier runs moved.
+    """
+
+    names: Sequence[str]
+    before: Sequence[str] = ()
+    digests: Sequence[str] = ()
+    kept: Sequence[str] = ()
+
+
+def remember(table: Path, columns: Mapping[str, Sequence[Any]], request: Request, rows: Rows) -> None:
     """Write the record of a ``table`` just before the table itself; an earlier record of the same source is continued.
 
     Parameters
@@ -278,35 +312,32 @@ def remember(
         What it holds.
     request : Request
         What was asked for; the record is of its source.
-    before : sequence of str
-        Where each picture was before it was moved; empty unless pictures were.
-    digests : sequence of str
-        Hash of each picture; empty for tables.
-    kept : sequence of str
-        Keys of pictures that earlier runs moved.
+    rows : Rows
+        What else to keep.
     """
     if request.source is None:
         return
     path, column = record_path(table), request.source.label or "label"
     named_by = tuple(name for name in columns if name not in (column, *REVIEW_COLUMNS))
     ours = [[as_text(value) for value in columns[name]] for name in (column, *REVIEW_COLUMNS)]
-    keys, more = row_keys(columns, named_by), (list(before), list(digests), list(kept))
-    new = WrittenTable(keys, ours[0], ours[1], ours[2], ours[3], *more)
-    source, said = str(request.source.path.resolve()), request.said or {}
-    record = Record(source, column, named_by, (new,), said, request.said_of, request.options or {})
+    keys, said = row_keys(columns, named_by), request.said or {}
+    more = (list(rows.before), list(rows.digests), list(rows.kept))
+    by_hand = [key for key, name in zip(keys, rows.names, strict=True) if name in said]
+    new = WrittenTable(keys, ours[0], ours[1], ours[2], ours[3], *more, by_hand)
+    record = Record(str(request.source.path.resolve()), column, named_by, (new,), options=request.options or {})
     earlier = load_record(path)
     if earlier is not None and earlier.source == record.source:
         record = replace(
             record,
             written=(new, *[written for written in earlier.written if written != new][:1]),
-            said=earlier.said if request.said is None else request.said,
-            said_of=earlier.said_of if request.said is None else request.said_of,
             options=earlier.options if request.options is None else request.options,
         )
-    names = dict(zip(before, new.keys, strict=True)) if before else {}
-    said = {names.get(key, key): label for key, label in record.said.items()}
-    known = dict(zip(new.keys, digests, strict=False)) | {names.get(k, k): of for k, of in record.said_of.items()}
-    replace(record, said=said, said_of={key: known[key] for key in said if key in known}).save(path)
+        if request.said is None:
+            now = dict(zip(rows.before, keys, strict=True)) if rows.before else {}
+            given = {now.get(key, key): label for key, label in earlier.given.items()}
+            digests = {now.get(key, key): own for key, own in earlier.digests.items()}
+            record = replace(record, said=given, said_of={key: digests[key] for key in given if key in digests})
+    record.save(path)
 
 
 def moved_before(table: Path) -> dict[str, str]:

@@ -56,10 +56,8 @@ class Request:
     settings : mapping of str to object
         What else decides the answers, by name.
     said : mapping of str to str, optional
-        Labels that the user gave in tables that a run wrote, by the key of the row (see `records.row_keys`). None where
-        no table was searched for them: the labels of earlier runs are kept.
-    said_of : mapping of str to str
-        Hash of the picture that each of these labels was given to, by key, where it is known.
+        Labels that a person gave in tables that a run wrote, or in the session of the source, by item. None where
+        these were not read.
     taken : frozenset of Path
         Outputs that may be replaced, because every change in them is in ``said``.
     options : mapping of str to object, optional
@@ -70,7 +68,6 @@ class Request:
     others: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     said: Mapping[str, str] | None = None
-    said_of: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, Any] | None = None
     taken: frozenset[Path] = frozenset()
     _states: dict[str, str] = field(init=False, repr=False)
@@ -90,7 +87,7 @@ class Request:
         """The transfer of pictures that this request and the options ``outputs`` describe."""
         options = {name: str(value) for name, value in {**self.settings, **outputs}.items()}
         if self.said:
-            # Without the keys: they change once some of the pictures have been moved.
+            # Without the items: their names change once some of the pictures have been moved.
             options["said"] = hashlib.sha256(repr(sorted(self.said.values())).encode()).hexdigest()
         folder = "" if self.source is None else str(self.source.path.resolve())
         return Job(action, folder, options | self._states)

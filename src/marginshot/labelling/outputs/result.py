@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -63,6 +64,9 @@ class Result:
         Where the time went.
     correction : Correction, optional
         Correction of the probabilities by answers that were checked before.
+    tell : callable, optional
+        Writes the labels given by hand into the session of the source, and returns notes; None where there is no
+        session.
     """
 
     collection: Collection
@@ -74,6 +78,7 @@ class Result:
     problems: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     correction: Correction | None = None
+    tell: Callable[[], list[str]] | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({describe_labels(self.labels[row] for row in self.rows.tolist())})"

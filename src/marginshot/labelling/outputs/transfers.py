@@ -22,7 +22,7 @@ from marginshot.labelling.items.embed import Progress, silent
 from marginshot.labelling.items.kinds import FILE_KINDS
 from marginshot.labelling.items.tables import read_table
 from marginshot.labelling.outputs.earlier import load_earlier, save_earlier
-from marginshot.labelling.outputs.placed import JOURNAL, Done, Transfer
+from marginshot.labelling.outputs.placed import JOURNAL, Placed, Transfer
 from marginshot.labelling.outputs.requests import Action, Job
 from marginshot.labelling.outputs.result import Result
 
@@ -102,7 +102,7 @@ def start_transfers(
     out: Path,
     on_progress: Progress = silent,
     unplaced: Iterable[Path] = (),
-) -> Done:
+) -> Placed:
     """Write the list of what is to be done into ``out``, then do it; pictures ``unplaced`` have no class any more."""
     # A link is read before the picture, or the other link, that it points to is gone.
     plan = sorted(plan, key=lambda item: _links_to_follow(item.source), reverse=True)
@@ -117,10 +117,10 @@ def unfinished(out: Path) -> bool:
     return (out / JOURNAL).is_file()
 
 
-def finish_transfers(out: Path, on_progress: Progress = silent) -> tuple[Job, Done]:
+def finish_transfers(out: Path, on_progress: Progress = silent) -> Placed:
     """Complete the list of transfers that an earlier run left in ``out``."""
     begun, plan = _read_journal(out)
-    return begun, _run(plan, begun, out, on_progress)
+    return _run(plan, begun, out, on_progress)
 
 
 def check_same_job(job: Job | None, out: Path) -> None:
@@ -229,7 +229,7 @@ def _links_to_follow(path: Path) -> int:
     return n_links
 
 
-def _run(plan: Sequence[Transfer], job: Job, out: Path, on_progress: Progress, unplaced: Iterable[Path] = ()) -> Done:
+def _run(plan: Sequence[Transfer], job: Job, out: Path, on_progress: Progress, unplaced: Iterable[Path] = ()) -> Placed:
     action = job.action
     transfer = {"copy": _copy, "move": _move, "link": _link}[action]
     conflicts, vanished = [], []
@@ -266,7 +266,7 @@ def _run(plan: Sequence[Transfer], job: Job, out: Path, on_progress: Progress, u
     left = {*conflicts, *vanished}
     places = dict.fromkeys(unplaced) | {item.source: item.target for item in plan if item not in left}
     removed, changed = load_earlier(out).remove_outdated(places)
-    return Done(n_done, tuple(conflicts), tuple(vanished), tuple(removed), tuple(changed))
+    return Placed(action, out, n_done, tuple(conflicts), tuple(changed), tuple(vanished), tuple(removed))
 
 
 def _links_to_source(item: Transfer) -> bool:

@@ -40,6 +40,7 @@ def label_images(
     event_gap: float | None = None,
     like: PathLike | None = None,
     out: PathLike | None = None,
+    session: bool = True,
     cache: bool | PathLike = True,
 ) -> Labelling:
     """Label the pictures of a folder from a few examples.
@@ -78,7 +79,11 @@ def label_images(
         its own, the accuracy is expected with a wide interval; `Labelling.suggestions` holds what would narrow it.
     out : path, optional
         Where `Labelling.write` wrote the labels before, and will again: what was corrected there, or filled in among
-        the suggestions, is an example, as for ``marginshot label``.
+        the suggestions, is an example, as for ``marginshot label``. Without it, nothing is known of earlier runs.
+    session : bool, default=True
+        With ``out``, whether labels given by hand are shared with the studio on ``folder``, as by ``marginshot label``:
+        those in its session are examples, and `Labelling.write` adds those found in ``out``. If not, they are kept in
+        a session beside ``out``. Without ``out``, no session is read or written.
     cache : bool or path, default=True
         Keep embeddings for the next run, in the user's cache folder or the one given.
 
@@ -97,6 +102,7 @@ def label_images(
         settings,
         store,
         outputs=None if out is None else Outputs(path=Path(out), pictures=True),
+        session=session,
         classes=as_classes(classes),
         encoder=encoder if old is None else old.encoder,
         event_gap=event_gap,
@@ -118,6 +124,7 @@ def label_sounds(
     suggest: int = 0,
     leave_out: PathLike | Sequence[PathLike] = (),
     out: PathLike | None = None,
+    session: bool = True,
     cache: bool | PathLike = True,
 ) -> Labelling:
     """Label the sounds of a folder from a few examples; recordings of more than ten seconds are cut into clips.
@@ -126,7 +133,7 @@ def label_sounds(
     ----------
     folder : path
         ``.wav``, ``.flac``, ``.ogg`` and ``.mp3`` files at any depth; needs the extra `sounds`.
-    examples, classes, reject, lose, suggest, leave_out, out, cache
+    examples, classes, reject, lose, suggest, leave_out, out, session, cache
         As in `label_images`; an example that is a long recording makes all of its clips examples.
     encoder : str, optional
         "log-mel", which needs no weights, or the path of an ``.onnx`` file.
@@ -137,6 +144,7 @@ def label_sounds(
         settings,
         open_store(cache),
         outputs=None if out is None else Outputs(path=Path(out), pictures=True),
+        session=session,
         classes=as_classes(classes),
         encoder=encoder,
         leave_out=as_paths(leave_out),
@@ -158,6 +166,9 @@ def label_texts(
     cache: bool | PathLike = True,
 ) -> Labelling:
     """Label texts from a few that have labels.
+
+    Texts in memory have no session, and no run knows another: write them to a table, and use `label_table` with
+    ``out``, where corrections are to be taken up.
 
     Parameters
     ----------
@@ -241,6 +252,7 @@ def label_table(
     suggest: int = 0,
     like: PathLike | None = None,
     out: PathLike | None = None,
+    session: bool = True,
     cache: bool | PathLike = True,
 ) -> Labelling:
     """Label the rows of a table from the few that have a label; `Labelling.write` keeps its other columns.
@@ -257,7 +269,7 @@ def label_table(
         As in `label_texts`.
     encoder : str, optional
         As in `label_texts`.
-    reject, lose, suggest, out, cache
+    reject, lose, suggest, out, session, cache
         As in `label_images`.
     like : path, optional
         As in `label_images`: a table, or the one that its labels were written to. Names of classes are then no
@@ -276,6 +288,7 @@ def label_table(
         settings,
         store,
         outputs=None if out is None else Outputs(path=Path(out), pictures=False),
+        session=session,
         text=text,
         classes=as_classes(classes),
         encoder=encoder if old is None else old.encoder,

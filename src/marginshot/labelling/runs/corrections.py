@@ -1,4 +1,4 @@
-"""Labels that the user changed in tables written by a run: these are examples, the guesses around them are not."""
+"""Labels that a person changed in tables written by a run: these are examples, the guesses around them are not."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from typing import Any
 from marginshot._lib.reading import DamagedFileError
 from marginshot.labelling.errors import RefusedError
 from marginshot.labelling.items.collection import Collection
-from marginshot.labelling.items.contents import Content, Files, words
-from marginshot.labelling.items.folders import Example, contents_below, find_files, find_item, kind_of_folder
+from marginshot.labelling.items.contents import words
+from marginshot.labelling.items.folders import Example, find_files, find_item, kind_of_folder
 from marginshot.labelling.items.kind import FileKind
-from marginshot.labelling.items.kinds import row_names
 from marginshot.labelling.items.sources import Source
 from marginshot.labelling.items.store import Store
 from marginshot.labelling.items.tables import (
@@ -25,30 +24,35 @@ from marginshot.labelling.items.tables import (
     read_table,
     warn_of_missing,
 )
+from marginshot.labelling.outputs.moved import place_of
 from marginshot.labelling.outputs.outputs import Outputs, table_path
-from marginshot.labelling.outputs.records import Corrections, Record, is_own, load_record, record_path, row_keys
+from marginshot.labelling.outputs.records import (
+    Corrections,
+    Record,
+    is_own,
+    load_record,
+    name_beside,
+    record_path,
+    row_keys,
+)
 from marginshot.labelling.outputs.result import GIVEN
-from marginshot.labelling.runs.memory import Memory
+from marginshot.labelling.runs.memory import Memory, News
 
 
 @dataclass
 class Said:
-    """Labels that the user gave in tables that a run wrote.
+    """Labels that a person gave in tables that a run wrote, and in the session of the source.
 
     Parameters
     ----------
     examples : list of Path
         The other examples.
     labels : dict of str to str
-        Label by the key of the row.
-    of : dict of str to str
-        Hash of the picture that each label was given to, by key, where it is known.
-    aside : set of str
-        Keys of labels that are kept but not used: their pictures were replaced by others.
+        Label by the key of the item (`Collection.keys`); by the path for pictures elsewhere.
+    news : News
+        What the session may not know yet.
     taken : set of Path
         Outputs of which nothing is lost when they are written anew.
-    new : set of str
-        Keys of labels found now, and of those taken away now.
     overruled : mapping of str to str
         Labels that the session has imported from the source, by key: corrections of these are no conflict.
     notes : list of str
@@ -59,95 +63,43 @@ class Said:
 
     examples: list[Path] = field(default_factory=list)
     labels: dict[str, str] = field(default_factory=dict)
-    of: dict[str, str] = field(default_factory=dict)
-    aside: set[str] = field(default_factory=set)
+    news: News = field(default_factory=News)
     taken: set[Path] = field(default_factory=set)
-    new: set[str] = field(default_factory=set)
     overruled: Mapping[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     record: Record | None = None
 
-    def add(self, labels: Mapping[str, str], of: Mapping[str, str]) -> None:
-        """Add ``labels``, given to pictures with the hashes ``of``; an empty one takes back an earlier label."""
-        self.labels.update(labels)
-        self.new |= set(labels)
-        self.of = {key: digest for key, digest in self.of.items() if key not in labels}
-        self.of |= {key: of[key] for key in labels if key in of}
-        self.labels = {key: label for key, label in self.labels.items() if label}
-
-    def pictures(self, folder: Path, table: Path) -> list[Example]:
-        """The pictures of ``folder``, or beside the ``table``, that were labelled; those gone since are left out.
+    def files(self, folder: Path, table: Path, kind: FileKind | None) -> list[Example]:
+        """The items of ``folder``, or beside the ``table``, that were labelled; those gone since are left out.
 
         Examples that were in class folders of ``folder`` may have been moved to the ``table`` by earlier runs.
         """
-        kind = kind_of_folder(folder, [table.parent])
-        labelled = [Example(content, self.labels[key]) for key, content in self._places(kind, folder, table).items()]
+        kind = kind or kind_of_folder(folder, [table.parent])
+        found = {key: kind.find(folder, key) for key in self.labels}
+        labelled = [Example(contents[0], self.labels[key]) for key, contents in found.items() if contents]
         if self.record is None or self.examples:
             return labelled
         last = self.record.written[0]
-        marked = [row for row, mark in enumerate(last.review) if mark == GIVEN and last.keys[row] not in self.labels]
-        moved = [row for row in marked if last.keys[row] in last.moved]
-        found = [(last.label[row], kind.find(table.parent, last.keys[row])) for row in moved]
-        return labelled + [Example(content, label) for label, contents in found for content in contents]
+        marked = [row for row, mark in enumerate(last.review) if mark == GIVEN and last.keys[row] in last.moved]
+        moved = [row for row in marked if name_beside(table, last.keys[row]) not in self.labels]
+        examples = [(last.label[row], kind.find(table.parent, last.keys[row])) for row in moved]
+        return labelled + [Example(content, label) for label, contents in examples for content in contents]
 
-    def _places(self, kind: FileKind, folder: Path, table: Path) -> dict[str, Any]:
-        places = {key: [*kind.find(folder, key), *kind.find(table.parent, key)] for key in self.labels}
-        return {key: found[0] for key, found in places.items() if found and key not in self.aside}
-
-    def follow_pictures(self, folder: Path, outputs: Outputs) -> None:
-        """Move labels along with renamed pictures, and set those of replaced pictures aside."""
-        seen = {} if self.record is None else self.record.digests
-        known = {key: Content(digest) for key, digest in {**seen, **self.of}.items()}
-        kind = kind_of_folder(folder, [outputs.path])
-        contents = contents_below(folder, [outputs.path]) | self._places(kind, folder, outputs.table)
-        files = Files(kind, contents, known)
-        changes = files.changes(self.labels)
-        renamed = _free(changes.renamed, self.labels)
-        self._rename(renamed)
-        self.aside = {*changes.replaced, *(key for key in changes.renamed if key in contents and key not in renamed)}
-        replaced = [key for key in sorted(self.aside) if (now := files.content(key)) and seen.get(key) != now.digest]
-        self.notes += words("renamed", list(renamed.values())) + words("set aside", replaced)
-        self.notes += words("gone", self._newly_gone(contents))
-
-    def follow_rows(self, source: Source) -> None:
-        """Move labels to the new keys of rows whose table has other columns now."""
-        columns = source.own_columns(row_names(source.rows().n_rows))
-        now = row_keys(columns, [name for name in columns if name != source.label])
-        if self.record is not None and set(self.record.named_by) <= set(columns):
-            self._rename(dict(zip(row_keys(columns, self.record.named_by), now, strict=True)))
-        self.notes += words("gone", [f"{self.labels[key]!r}" for key in self._newly_gone(now)])
-
-    def _newly_gone(self, there: Container[str]) -> list[str]:
-        """Keys of labels that are not ``there``, but for those missing in the last table already."""
-        told = set(self.record.said) - set(self.record.written[0].keys) if self.record is not None else set()
-        # Pictures elsewhere are in no table.
-        return sorted(key for key in self.labels if key not in there and (key not in told or Path(key).is_absolute()))
-
-    def _rename(self, names: Mapping[str, str]) -> None:
-        self.labels = {names.get(key, key): label for key, label in self.labels.items()}
-        self.of = {names.get(key, key): digest for key, digest in self.of.items()}
-        self.new = {names.get(key, key) for key in self.new}
-
-    def hear(self, memory: Memory, *, follow: bool) -> None:
-        """Add the labels in the session of the source, overridden by those found in tables now, which are newer."""
-        heard = {key: label for key, label in memory.hear(follow=follow).items() if key not in self.new}
-        n_new = sum(label not in ("", self.labels.get(key)) for key, label in heard.items())
-        self.labels = {key: label for key, label in {**self.labels, **heard}.items() if label}
-        self.of = {key: digest for key, digest in self.of.items() if key not in heard}
-        self.aside -= set(heard)
-        self.overruled = memory.of_source
-        self.notes += [note for note in memory.notes if note not in self.notes]
+    def hear(self, memory: Memory) -> None:
+        """Take the labels in the session of the source, overridden by those found in tables now, which are newer."""
+        heard = memory.hear(self.news)
+        self.labels, self.overruled = heard.labels, heard.of_source
+        known = {heard.renamed.get(key, key): label for key, label in self.news.written.items()} | self.news.labels
+        n_new = sum(key not in heard.gone and known.get(key) != label for key, label in heard.labels.items())
+        gone = [key for key in heard.gone if key in known]
+        shown = [repr(heard.labels[key]) for key in gone] if memory.source.table is not None else gone
+        self.notes += [*(note for note in heard.notes if note not in self.notes), *words("gone", shown)]
         if n_new:
             given = "1 label given" if n_new == 1 else f"{n_new:,} labels given"
             self.notes.append(
                 f"{given} in the session of this source, as in the studio: used as examples (--no-session leaves them "
                 "out)."
             )
-
-    def tell(self, memory: Memory, collection: Collection, digests: Mapping[str, str]) -> None:
-        """Write all labels into the session of the source, with those of the ``collection`` itself."""
-        used = {key: label for key, label in self.labels.items() if key not in self.aside}
-        memory.tell(collection, used, {key: used.get(key, "") for key in self.new - self.aside}, digests)
 
     def check_not_moved(self, folder: Path, out: Path) -> None:
         """Raise RefusedError where the last run moved all pictures of ``folder`` into ``out``."""
@@ -159,11 +111,8 @@ class Said:
 
     def fill(self, collection: Collection, source: Source) -> Collection:
         """The rows of a table, with labels given elsewhere filled in; raises where one contradicts the table."""
-        if not self.labels:
-            return collection
-        columns = source.own_columns(collection.items)
         labels = list(collection.labels)
-        for row, key in enumerate(row_keys(columns, [name for name in columns if name != source.label])):
+        for row, key in enumerate(collection.keys if self.labels else ()):
             new = self.labels.get(key, labels[row])
             if labels[row] and new != labels[row] and self.overruled.get(key) != labels[row]:
                 raise ValueError(
@@ -174,28 +123,60 @@ class Said:
         return replace(collection, labels=tuple(labels))
 
 
-def _free(renamed: Mapping[str, str], labels: Container[str]) -> dict[str, str]:
-    """The ``renamed`` keys, new by old, except where the new key has a label of its own, which stays."""
-    free = dict(renamed)
-    while taken := [old for old, new in free.items() if new in labels and new not in free]:
-        free = {old: new for old, new in free.items() if old not in taken}
-    return free
+class _Keys:
+    """Keys in the session of the items that the record of a run calls otherwise.
+
+    Parameters
+    ----------
+    record : Record
+    table : Path
+        What it is the record of.
+    memory : Memory
+    """
+
+    def __init__(self, record: Record, table: Path, memory: Memory) -> None:
+        self._of, self.moved = dict[str, str](), dict[str, tuple[str, str]]()
+        if memory.source.table is not None:
+            self._find_rows(record, memory.items, memory.source)
+        elif memory.source.boxes is None:
+            self._find_pictures(record, table)
+
+    def _find_rows(self, record: Record, items: Collection, source: Source) -> None:
+        columns = source.own_columns(items.items)
+        if set(record.named_by) <= set(columns):
+            self._of = dict(zip(row_keys(columns, record.named_by), items.keys, strict=True))
+            self.moved = {row: (key, "") for row, key in self._of.items()}  # a row may have been gone, and be back
+
+    def _find_pictures(self, record: Record, table: Path) -> None:
+        digests = record.digests
+        for written in reversed(record.written):
+            for row, (key, old) in enumerate(zip(written.keys, written.before or written.keys, strict=True)):
+                place = place_of(written, row, table.parent)
+                self._of[key] = old if place is None else name_beside(table, place)
+                if place is not None and key in digests:
+                    self.moved[old] = name_beside(table, place), digests[key]
+
+    def __call__(self, labels: Mapping[str, str]) -> dict[str, str]:
+        """The ``labels`` by the keys of the session."""
+        return {self._of.get(key, key): label for key, label in labels.items()}
 
 
 def gather(
-    outputs: Outputs, source: Source, examples: Sequence[Path], store: Store | None, classes: Names[str] = ()
+    memory: Memory, outputs: Outputs, examples: Sequence[Path], store: Store | None, classes: Names[str] = ()
 ) -> Said:
-    """Labels given in the tables where ``outputs`` go, and in tables that a run wrote among the ``examples``.
+    """Labels given in the session, where ``outputs`` go, and in tables that a run wrote among the ``examples``.
 
     Without other examples, those of the run that wrote the tables are used. The ``classes`` are labels there, whatever
     they look like.
     """
+    source = memory.source
     said = Said(record=_record_of(outputs.table, source.path))
     here = {outputs.table.resolve(), outputs.beside("suggestions.csv").resolve()} if said.record else set()
     used = [said.record] if said.record else []
     if said.record is not None:
-        said.labels, said.of = dict(said.record.said), dict(said.record.said_of)
-        _take_here(said, said.record, outputs, source, classes)
+        keys = _Keys(said.record, outputs.table, memory)
+        said.news = News({}, keys(said.record.given), keys.moved, keys(said.record.digests))
+        said.news.labels |= keys(_take_here(said, said.record, outputs, source, classes))
     for path in examples:
         if path.resolve() in here:
             continue
@@ -207,14 +188,9 @@ def gather(
         home, record, changed = _find(path, table, others, classes)
         warn_of_missing(table.columns[record.column], record.classes | set(classes))
         used.append(record)
-        said.notes += [_sentence(path, changed, said.labels), *_ignored(path, changed.n_ignored)]
-        said.add(_as_here({**changed.given, **changed.labels}, home, record, source), {})
-    if source.boxes is not None:
-        pass  # boxes are named by what is in them: their picture, and where they are
-    elif said.labels and source.table is None:
-        said.follow_pictures(source.path, outputs)
-    elif said.labels:
-        said.follow_rows(source)
+        said.notes += [_sentence(path, changed, said.news.written), *_ignored(path, changed.n_ignored)]
+        said.news.labels |= _as_here({**changed.given, **changed.labels}, home, record, memory)
+    said.hear(memory)
     if not said.examples:
         said.examples = [Path(path) for record in used[:1] for path in record.options.get("examples") or ()]
         if examples:
@@ -234,25 +210,26 @@ def _record_of(table: Path, source: Path) -> Record | None:
     return record if record is not None and record.is_of(source) else None
 
 
-def _take_here(said: Said, record: Record, outputs: Outputs, source: Source, classes: Names[str]) -> None:
-    """Corrections in the table that is about to be replaced, and suggestions that were filled in."""
-    known = record.classes | set(classes)
+def _take_here(said: Said, record: Record, outputs: Outputs, source: Source, classes: Names[str]) -> dict[str, str]:
+    """Labels by the key of the row, from the table that is about to be replaced and the suggestions filled in."""
+    known, found = record.classes | set(classes), dict[str, str]()
     if outputs.table.is_file():
         columns = read_table(outputs.table).columns
         changed = record.corrections(columns, classes, in_place=True)
         if changed is not None:
             warn_of_missing(columns[record.column], known)
             said.taken |= {outputs.table} if changed.whole else set()
-            said.notes += [_sentence(outputs.table, changed, said.labels)] if changed.labels else []
+            said.notes += [_sentence(outputs.table, changed, record.given)] if changed.labels else []
             said.notes += _ignored(outputs.table, changed.n_ignored)
-            said.add(changed.labels, record.digests)
+            found |= changed.labels
     suggestions = outputs.beside("suggestions.csv")
     if suggestions.is_file():
         filled = _filled(read_table(suggestions), record, source, known)
         if filled is not None:
             said.taken.add(suggestions)
-            said.add(filled, record.digests)
             said.notes += [f"{suggestions}: {len(filled):,} filled in: used as examples."] if filled else []
+            found |= filled
+    return found
 
 
 def _filled(table: Table, record: Record, source: Source, classes: Names[str]) -> dict[str, str] | None:
@@ -293,10 +270,11 @@ def _records(tables: Sequence[Path]) -> Iterator[tuple[Path, Record]]:
                 yield table, record
 
 
-def _as_here(labels: Mapping[str, str], table: Path, record: Record, source: Source) -> dict[str, str]:
-    """Labels by the keys that rows have in ``source``."""
+def _as_here(labels: Mapping[str, str], table: Path, record: Record, memory: Memory) -> dict[str, str]:
+    """Labels of a record's rows by the keys that the items have in the session of another source."""
+    source = memory.source
     if source.table is not None or source.boxes is not None:
-        return dict(labels)
+        return _Keys(record, table, memory)(labels)
     kind, here = kind_of_folder(source.path), {}
     for key, label in labels.items():
         content = find_item(kind, key, table, Path(record.source))[0]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from marginshot.labelling.answers.classes import read_classes
 from marginshot.labelling.answers.classify import LabelSettings
@@ -18,9 +16,8 @@ from marginshot.labelling.items.folders import find_files
 from marginshot.labelling.items.sources import Source, open_source, with_boxes
 from marginshot.labelling.items.store import Store
 from marginshot.labelling.outputs.outputs import Outputs, table_path
-from marginshot.labelling.outputs.records import Record, load_record, record_path
+from marginshot.labelling.outputs.records import Record, load_record, name_beside, record_path
 from marginshot.labelling.outputs.result import GIVEN
-from marginshot.labelling.runs.memory import Memory, name_of
 from marginshot.labelling.runs.old import Old
 from marginshot.labelling.runs.run import Run
 from marginshot.labelling.session.events import EventLog, default_folder
@@ -97,22 +94,10 @@ def _of_session(path: Path, new: Source, text: str | None, event_gap: float | No
             examples=Option.EXAMPLES,
         )
     collection = open_collection(opened, text, None, (), ())
-    with TemporaryDirectory() as folder, closing(EventLog(_copy(log, Path(folder)))) as copied:
-        journal = Journal(collection, copied)
+    with closing(Journal(collection, EventLog(log, copy=True))) as journal:
         journal.begin(collection.labels, {}, folders=opened.table is None)  # finds pictures that were renamed since
-        labels = tuple(name_of(journal.state, row) for row in range(len(collection)))
+        labels = tuple(journal.state.label_of(row) for row in range(len(collection)))
     return Old(path, path, with_events(replace(collection, labels=labels), usual_gap(opened, event_gap)))
-
-
-def _copy(log: Path, folder: Path) -> Path:
-    """A copy of the log, which others may be writing to."""
-    copied = folder / log.name
-    try:
-        with closing(sqlite3.connect(log)) as source, closing(sqlite3.connect(copied)) as target:
-            source.backup(target)
-    except sqlite3.Error as error:
-        raise RefusedError(f"The session {log} cannot be read ({error}).") from error
-    return copied
 
 
 def _of_run(path: Path, table: Path, record: Record, text: str | None, store: Store | None) -> Old:
@@ -137,24 +122,23 @@ def _of_run(path: Path, table: Path, record: Record, text: str | None, store: St
         outputs=Outputs(path=path, pictures=opened.table is None),
         text=column,
         classes=read_classes(options.get("classes") or ""),
-        memory=Memory(opened, column, path) if options.get("session", True) else None,
+        session=options.get("session", True),
         rehearsal=True,
     )
-    with closing(run):
-        collection = _collect(run, record)
-    collection = with_events(collection, usual_gap(opened, options.get("event_gap")))
+    collection = with_events(_collect(run, table, record), usual_gap(opened, options.get("event_gap")))
     return Old(path, source, collection, options.get("encoder"))
 
 
-def _collect(run: Run, record: Record) -> Collection:
+def _collect(run: Run, table: Path, record: Record) -> Collection:
     """The items of an earlier ``run`` with the labels given in its source, its tables and its session."""
     said, last = run.hear(()), record.written[0]
     said.examples = [folder for folder in said.examples if folder.exists()]
     source, folder = run.source.path, run.source.table is None
     if folder:
-        known = {*said.labels, *said.new}  # the latter may have been taken away
-        marked = zip(last.keys, last.label, last.review, strict=True)
-        said.labels |= {key: label for key, label, mark in marked if mark == GIVEN and key not in known}
+        known = {*said.labels, *said.news.labels}  # the latter may have been taken away
+        names = [name_beside(table, key) if key in last.moved else key for key in last.keys]
+        marked = zip(names, last.label, last.review, strict=True)
+        said.labels |= {name: label for name, label, mark in marked if mark == GIVEN and name not in known}
     if folder and run.outputs is not None and last.moved and not any(find_files(source, [run.outputs.path])):
         run.source = Source(run.outputs.path)  # where the run moved them
     return run.collect(alone=False)

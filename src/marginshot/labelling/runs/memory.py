@@ -2,26 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from marginshot.labelling.errors import RefusedError
 from marginshot.labelling.items.boxes import open_boxes
-from marginshot.labelling.items.collection import FOREIGN, NONE, Collection, means_none
+from marginshot.labelling.items.collection import Collection, as_read, means_none
 from marginshot.labelling.items.embed import printable
-from marginshot.labelling.items.folders import collect_unlabelled, find_files
+from marginshot.labelling.items.folders import collect_unlabelled, find_files, kind_of_folder
+from marginshot.labelling.items.kind import FileKind
 from marginshot.labelling.items.sources import Source, collect_rows
-from marginshot.labelling.outputs.records import row_keys
+from marginshot.labelling.outputs.outputs import Outputs
 from marginshot.labelling.session.acts.act import Act
-from marginshot.labelling.session.acts.items import Clear, NoneOfThese
+from marginshot.labelling.session.acts.items import Clear, NoneOfThese, Renamed
 from marginshot.labelling.session.acts.label import Label
 from marginshot.labelling.session.events import EventLog, default_folder
 from marginshot.labelling.session.journal import Journal
 from marginshot.labelling.session.opening import log_of
 from marginshot.labelling.session.reopening import names_now
-from marginshot.labelling.session.state import State
+
+
+@dataclass
+class News:
+    """What a session may not know yet. Items are given by their `Collection.keys`; pictures elsewhere by their paths.
+
+    Parameters
+    ----------
+    labels : dict of str to str
+        Labels given in tables since the last run, by key; empty where one was taken away.
+    written : dict of str to str
+        Labels that a person had given when the last table was written. They count where the session never had one.
+    moved : dict of str to (str, str)
+        New keys of items, and the hashes of pictures, by the keys that the session may have for them.
+    digests : dict of str to str
+        Hash of each picture in the last table.
+    """
+
+    labels: dict[str, str] = field(default_factory=dict)
+    written: dict[str, str] = field(default_factory=dict)
+    moved: dict[str, tuple[str, str]] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What a session holds, its `News` included; classes are called as in the source.
+
+    Parameters
+    ----------
+    labels : dict of str to str
+        Labels given by hand, by key, those of gone items included.
+    of_source : dict of str to str
+        Labels last imported from the source, by key.
+    gone : list of str
+        Keys of labelled items that are not in the source, nor elsewhere.
+    renamed : dict of str to str
+        New keys of items that were renamed since, by the old ones.
+    notes : list of str
+        Sentences on what was found.
+    """
+
+    labels: dict[str, str]
+    of_source: dict[str, str]
+    gone: list[str]
+    renamed: dict[str, str]
+    notes: list[str]
 
 
 class Memory:
@@ -32,124 +81,122 @@ class Memory:
     source : Source
     text : str or None
         Column of texts.
-    leave_out : Path
-        Folder of the outputs: pictures in it are not items of the source.
+    outputs : Outputs
+        Where the labels of a run go: pictures there are not items of the source.
+    shared : bool
+        Whether to read and write the session that the studio opens. Else, or where that cannot be written, a session
+        is kept beside the outputs.
+    kind : FileKind, optional
+        What is looked for in a folder; by default what most of its files are.
     """
 
-    def __init__(self, source: Source, text: str | None, leave_out: Path) -> None:
-        self._source, self._text, self._leave_out = source, text, leave_out
-        self._path = log_of(source, text, default_folder())
-        self._journal: Journal | None = None
-        self._keys: Sequence[str] = ()
-        #: Sentences on what was found.
-        self.notes: list[str] = []
-        #: Labels that the session last imported from the source, by key.
-        self.of_source: dict[str, str] = {}
+    def __init__(
+        self, source: Source, text: str | None, outputs: Outputs, *, shared: bool, kind: FileKind | None = None
+    ) -> None:
+        self.source, self._text, self._leave_out, self._kind = source, text, outputs.path, kind
+        self._beside = outputs.table.with_name(f".{outputs.table.name}-session.sqlite")
+        self._path = log_of(source, text, default_folder()) if shared else self._beside
 
-    def _open(self, items: Collection) -> Journal:
-        """The journal of the source, whose ``items`` these are."""
-        columns = {} if self._source.table is None else self._source.own_columns(items.items)
-        named_by = [name for name in columns if name != self._source.label]
-        self._keys = row_keys(columns, named_by) if columns else items.items
-        about = {"source": printable(str(self._source.path.resolve())), "text": printable(self._text or "")}
-        return Journal(items, EventLog(self._path, about))
-
-    def _items(self) -> Collection:
-        if self._source.boxes is not None:
-            return open_boxes(self._source.path, self._source.boxes, ())
-        if self._source.table is None:
-            return collect_unlabelled(self._source.path, [self._leave_out])
-        return collect_rows(self._source.table, self._text, None)
-
-    def hear(self, *, follow: bool) -> dict[str, str]:
-        """Labels given by hand, by the keys of `records.row_keys`; empty where the label was taken away again.
-
-        With ``follow``, the log first follows pictures that were renamed or replaced since.
-        """
-        folder = self._source.path if self._source.table is None else None
-        if not self._path.exists() or (folder and not any(find_files(folder, [self._leave_out]))):
-            return {}
-        journal = self._journal = self._open(self._items())
-        if follow:
+    def hear(self, news: News) -> Heard:
+        """The labels there are once the session has taken in the ``news``; nothing is written."""
+        path = self._path if self._path.exists() else self._beside
+        if not path.exists() and not (news.labels or news.written):
+            return Heard({}, {}, [], {}, [])
+        with closing(Journal(self.items, EventLog(path, copy=True))) as journal:
+            n_acts = len(journal.acts)
+            _take_in(journal, news)
             journal.begin((), {}, folders=False)
-        self.notes += journal.notes
-        state, origins = journal.state, journal.origins()
-        labels: dict[str, str] = {}
-        for act in journal.acts:
-            labels = act.heard(labels)
-        now = names_now(state, labels.values())
-        # Classes that were renamed in the session get back the names that they have in the source.
-        spelled = {new: old for old, new in now.items() if new not in now}
-        self.of_source = {
-            own: labels[key] for own, key in zip(self._keys, journal.keys.keys, strict=False) if key in labels
-        }
-        heard = {}
-        for row in journal.rows_said(Act.is_by_hand):
-            act = origins[row]
-            if act is None or act.is_by_hand():
-                name = name_of(state, row)
-                heard[self._keys[row]] = spelled.get(name, name)
-        return heard
+            return _heard(journal, n_acts)
 
     def tell(
-        self, collection: Collection, said: Mapping[str, str], new: Mapping[str, str], digests: Mapping[str, str]
-    ) -> None:
-        """Write the labels of a run into the session: those in the source, its classes, and those ``said`` by hand.
+        self, collection: Collection, news: News, said: Mapping[str, str], digests: Mapping[str, str]
+    ) -> list[str]:
+        """Write the ``news`` into the session, with the labels and classes of the source; returns notes.
 
         Parameters
         ----------
         collection : Collection
             The items of the run with their labels.
+        news : News
         said : mapping of str to str
-            Labels given by hand so far, by key; those that the session already has by hand stay.
-        new : mapping of str to str
-            Those given since the last run, empty where a label was taken away.
+            All labels given by hand, by key: these are no labels of the source.
         digests : mapping of str to str
-            Hash of each picture, by item.
+            Hash of each picture, by key.
         """
-        journal = self._journal
-        if journal is None:
+        items = collection.select(np.flatnonzero(collection.listed).tolist())
+        log, notes = self._open()
+        with closing(Journal(items, log)) as journal:
+            # A new session knows nothing of the one that was heard, which may be another.
+            _take_in(journal, news if journal.acts else News(dict(said), digests=news.digests))
+            theirs = [
+                "" if key in said or key in news.labels else label
+                for key, label in zip(items.keys, items.labels, strict=True)
+            ]
+            named = dict.fromkeys(sorted({name for name in collection.labels if name and not means_none(name)}), ())
+            journal.begin(theirs, named, folders=False)
+            journal.note_contents({row: digests[key] for row, key in enumerate(items.keys) if digests.get(key)})
+        return notes
+
+    def _open(self) -> tuple[EventLog, list[str]]:
+        """The log to write to, and a note where that is not the one of the session."""
+        about = {"source": printable(str(self.source.path.resolve())), "text": printable(self._text or "")}
+        notes = []
+        if self._path != self._beside:
             try:
-                journal = self._journal = self._open(collection.select(np.flatnonzero(collection.listed).tolist()))
+                return EventLog(self._path, about), []
             except RefusedError as error:
-                self.notes.append(
+                notes.append(
                     f"Labels given by hand are kept beside the outputs, but not in the session of the studio. {error}"
                 )
-                return
-        labelled = dict(zip(collection.items, collection.labels, strict=True))
-        rows = {key: row for row, key in enumerate(self._keys)}
-        pairs = zip(self._keys, journal.items, strict=True)
-        theirs = ["" if key in said or key in new else labelled.get(item, "") for key, item in pairs]
-        named = dict.fromkeys(sorted({name for name in collection.labels if name and not means_none(name)}), ())
-        journal.begin(theirs, named, folders=False)
-        known = set(journal.rows_said(Act.is_by_hand))
-        taken_over = {key: name for key, name in said.items() if key in rows and rows[key] not in known}
-        by_row = {rows[key]: name for key, name in {**taken_over, **new}.items() if key in rows}
-        for act in _acts(journal, by_row):
-            journal.do(act)
-        journal.note_contents({row: digests[item] for row, item in enumerate(journal.items) if digests.get(item)})
+        self._beside.parent.mkdir(parents=True, exist_ok=True)  # a folder of outputs, which others may read
+        return EventLog(self._beside, about), notes
 
-    def close(self) -> None:
-        """Close the log."""
-        if self._journal is not None:
-            self._journal.close()
+    @cached_property
+    def items(self) -> Collection:
+        """The items of the source, without labels; none where a run has moved all pictures of a folder."""
+        source = self.source
+        if source.boxes is not None:
+            return open_boxes(source.path, source.boxes, ())
+        if source.table is not None:
+            return collect_rows(source.table, self._text, None)
+        kind = self._kind or kind_of_folder(source.path, [self._leave_out])
+        if any(find_files(source.path, [self._leave_out], [kind])):
+            return collect_unlabelled(source.path, [self._leave_out], kind)
+        return Collection(kind, (), (), (), np.zeros(0, dtype=bool))
 
 
-def _acts(journal: Journal, said: Mapping[int, str]) -> list[Act]:
-    """Acts that give the session the labels ``said``, by row: labels, none of the classes, and labels taken away."""
-    state = journal.state
+def _take_in(journal: Journal, news: News) -> None:
+    """Do the acts that give a session the ``news``."""
+    journal.remember_contents(news.digests)
+    journal.follow_moved(news.moved)
+    known = journal.by_hand()
+    said = {key: name for key, name in news.written.items() if key not in known} | news.labels
+    now = names_now(journal.state, said.values())
     by_class: dict[str, list[str]] = {}
     none: list[str] = []
     away: list[str] = []
-    for row, name in said.items():
-        if name != name_of(state, row):
+    for key, name in said.items():
+        name = now[name] if as_read(now[name]) != as_read(name) else name  # two spellings are for a person to decide
+        if name != (known.get(key, "") if name else journal.label_of(key)):
             target = none if means_none(name) else by_class.setdefault(name, []) if name else away
-            target.append(journal.keys.keys[row])
+            target.append(key)
     acts: list[Act] = [Label(by_class)] if by_class else []
-    return acts + ([NoneOfThese(none)] if none else []) + ([Clear(away)] if away else [])
+    for act in acts + ([NoneOfThese(none)] if none else []) + ([Clear(away)] if away else []):
+        journal.do(act)
 
 
-def name_of(state: State, row: int) -> str:
-    """Name of the class that a person gave a row, having looked at it; empty without one."""
-    names = {known.id: known.name for known in state.classes} | {NONE: FOREIGN}
-    return names.get(int(state.given[row]), "") if state.checked[row] else ""
+def _heard(journal: Journal, n_acts: int) -> Heard:
+    """What a ``journal`` holds, whose first ``n_acts`` are older than this run."""
+    acts, labels, imported = journal.acts, journal.by_hand(), dict[str, str]()
+    for act in acts:
+        imported = act.heard(imported)
+    # Classes that were renamed in the session get back the names that they have in the source.
+    now = names_now(journal.state, imported.values())
+    spelled = {new: old for old, new in now.items() if new not in now}
+    said = {key: spelled.get(name, name) for key, name in labels.items() if name}
+    renamed: dict[str, str] = {}
+    for act in acts[n_acts:]:
+        if isinstance(act, Renamed):
+            renamed = {old: act.items.get(new, new) for old, new in renamed.items()} | dict(act.items)
+    there = {*journal.keys.keys[: journal.n_items], *journal.elsewhere(said)}
+    return Heard(said, imported, sorted(set(said) - there), renamed, journal.notes)

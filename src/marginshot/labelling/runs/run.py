@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -11,11 +12,12 @@ from typing import Any
 from marginshot.labelling.answers.classes import Classes
 from marginshot.labelling.answers.classify import LabelSettings
 from marginshot.labelling.errors import Option, RefusedError
-from marginshot.labelling.items.boxes import collect_boxes, open_boxes
+from marginshot.labelling.items.boxes import open_boxes
 from marginshot.labelling.items.collection import Collection, means_none
 from marginshot.labelling.items.embed import Progress, silent
+from marginshot.labelling.items.encoders import PICTURE_ENCODER
 from marginshot.labelling.items.events import usual_gap, with_events
-from marginshot.labelling.items.folders import collect_files, open_files
+from marginshot.labelling.items.folders import collect_files
 from marginshot.labelling.items.kind import FileKind
 from marginshot.labelling.items.sources import Source, collect_rows
 from marginshot.labelling.items.store import Store
@@ -25,30 +27,11 @@ from marginshot.labelling.outputs.requests import Request
 from marginshot.labelling.runs.corrections import Said, gather
 from marginshot.labelling.runs.memory import Memory
 from marginshot.labelling.runs.old import N_NARROWING, Old, beside
-from marginshot.labelling.runs.solve import label_collection, label_request
-
-
-@dataclass(kw_only=True)
-class _Parts:
-    """What a run may be given, and what its steps leave for the next ones."""
-
-    outputs: Outputs | None = None
-    text: str | None = None
-    classes: Classes = field(default_factory=lambda: MappingProxyType({}))
-    encoder: str | None = None
-    device: str = "auto"
-    event_gap: float | None = None
-    like: Old | None = None
-    memory: Memory | None = None
-    rehearsal: bool = False
-    leave_out: Sequence[Path] = ()
-    kind: FileKind | None = None
-    said: Said = field(default_factory=Said)
-    request: Request = field(default_factory=Request)
+from marginshot.labelling.runs.solve import label_collection
 
 
 @dataclass
-class Run(_Parts):
+class Run:
     """One labelling run; its methods are its steps, to be called in the order in which they are defined.
 
     Parameters
@@ -58,7 +41,7 @@ class Run(_Parts):
     store : Store or None
         The cache.
     outputs : Outputs, optional
-        Where labels go, and where those of earlier runs are; without, no earlier run is known.
+        Where labels go, and where those of earlier runs are; without, no earlier run is known, and no session.
     text : str, optional
         Column of texts.
     classes : mapping of str to sequence of str
@@ -69,8 +52,8 @@ class Run(_Parts):
         See `marginshot.labelling.label_images`.
     like : Old, optional
         An earlier source, whose labels are examples, so that the run needs no others.
-    memory : Memory, optional
-        The session of the source; without, no labels are read from it or written to it.
+    session : bool, default=True
+        Whether labels given by hand are shared with the studio on the source; else they are kept beside the outputs.
     rehearsal : bool, default=False
         Whether nothing is to be written.
     leave_out : sequence of Path
@@ -82,24 +65,44 @@ class Run(_Parts):
     source: Source
     settings: LabelSettings
     store: Store | None
+    _: KW_ONLY
+    outputs: Outputs | None = None
+    text: str | None = None
+    classes: Classes = field(default_factory=lambda: MappingProxyType({}))
+    encoder: str | None = None
+    device: str = "auto"
+    event_gap: float | None = None
+    like: Old | None = None
+    session: bool = True
+    rehearsal: bool = False
+    leave_out: Sequence[Path] = ()
+    kind: FileKind | None = None
+    said: Said = field(default_factory=Said)
+    memory: Memory | None = None
+    request: Request = field(default_factory=Request)
 
     def hear(self, examples: Sequence[Path]) -> Said:
         """Read corrections in tables of runs, and labels in the session of the source, beside the ``examples``."""
         if self.outputs is None:
             self.said = Said(examples=list(examples))
         else:
-            self.said = gather(self.outputs, self.source, examples, self.store, self.classes)
-        if self.memory is not None:
-            self.said.hear(self.memory, follow=not self.rehearsal)
+            self.memory = Memory(self.source, self.text, self.outputs, shared=self.session, kind=self.kind)
+            self.said = gather(self.memory, self.outputs, examples, self.store, self.classes)
         return self.said
 
     def ask(self, options: Mapping[str, Any] | None = None) -> Request:
         """The request, with the ``options`` to remember for the next run."""
         said = self.said
-        labels = None if self.outputs is None else said.labels
-        asked = label_request(self.source, said.examples, self.encoder, self.settings, labels, said.of, options)
-        others = dict(asked.others) if self.like is None else {**asked.others, "like": self.like.paths}
-        self.request = replace(asked, others=others, taken=frozenset(said.taken))
+        settings = {"command": "label", "encoder": self.encoder or PICTURE_ENCODER}  # compared for pictures only
+        others = {"examples": tuple(said.examples), **self.source.others}
+        self.request = Request(
+            self.source,
+            others if self.like is None else {**others, "like": self.like.paths},
+            settings | asdict(self.settings),
+            None if self.outputs is None else said.labels,
+            options,
+            frozenset(said.taken),
+        )
         return self.request
 
     def check(self, *, force: bool) -> None:
@@ -129,25 +132,20 @@ class Run(_Parts):
         """Write the labels of this run into the session of the source, just before the outputs; returns notes."""
         if self.memory is None or self.rehearsal:
             return []
-        n_notes, readable = len(self.memory.notes), labelling.collection
-        self.said.tell(self.memory, self.collection, dict(zip(readable.items, readable.digests, strict=False)))
-        return self.memory.notes[n_notes:]
-
-    def close(self) -> None:
-        """Close the session."""
-        if self.memory is not None:
-            self.memory.close()
+        readable = labelling.collection
+        digests = dict(zip(readable.items, readable.digests, strict=False))
+        return self.memory.tell(self.collection, self.said.news, self.said.labels, digests)
 
     def again(self, examples: Sequence[Path]) -> Labelling:
-        """Run all steps up to the answers; `Labelling.write` checks the outputs later."""
+        """Run all steps up to the answers; `Labelling.write` checks the outputs and tells the session later."""
         said = self.hear(examples)
         if self.outputs is not None:
             said.check_not_moved(self.source.path, self.outputs.path)
         self.ask()
         labelling = self.solve()
-        return replace(
-            labelling, collection=replace(labelling.collection, notes=(*said.notes, *labelling.collection.notes))
-        )
+        collection = replace(labelling.collection, notes=(*said.notes, *labelling.collection.notes))
+        tell = None if self.memory is None else partial(self.tell, labelling)
+        return replace(labelling, collection=collection, tell=tell)
 
     def collect(self, *, alone: bool) -> Collection:
         """The items, with labels from the examples or the table, and those given since.
@@ -156,15 +154,13 @@ class Run(_Parts):
         """
         source, said = self.source, self.said
         if source.boxes is not None:
-            find_boxes = collect_boxes if alone else open_boxes
-            return find_boxes(source.path, source.boxes, said.examples, classes=self.classes, said=said.labels)
+            return open_boxes(source.path, source.boxes, said.examples, self.classes, said.labels, alone=alone)
         if source.table is None:
             if self.text is not None:
                 raise RefusedError(f"{source.path} is a folder and has no columns.", at_fault=Option.TEXT)
-            labelled = [] if self.outputs is None else said.pictures(source.path, self.outputs.table)
+            labelled = [] if self.outputs is None else said.files(source.path, self.outputs.table, self.kind)
             left_out = [*([] if self.outputs is None else [self.outputs.path]), *self.leave_out]
-            find = collect_files if alone else open_files
-            return find(source.path, said.examples, left_out, labelled, self.classes, self.kind)
+            return collect_files(source.path, said.examples, left_out, labelled, self.classes, self.kind, alone=alone)
         if said.examples:
             raise RefusedError(
                 f"examples of a table are the rows with a label in column {source.label!r}; fill in some of these.",

@@ -3,39 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
 
 from marginshot.labelling.answers.classes import Classes, check_named
 from marginshot.labelling.answers.classify import LabelSettings, NamedRows, label_named_rows
 from marginshot.labelling.answers.names import embed_names
 from marginshot.labelling.items.collection import Collection, check_classes, encode_given
 from marginshot.labelling.items.embed import Progress, embed, printable, silent
-from marginshot.labelling.items.encoders import PICTURE_ENCODER, ItemEncoder
+from marginshot.labelling.items.encoders import ItemEncoder
 from marginshot.labelling.items.lights import describe_lights, find_lights
-from marginshot.labelling.items.sources import Source
 from marginshot.labelling.items.store import Store
 from marginshot.labelling.outputs.labelling import Labelling
 from marginshot.labelling.outputs.model import LabelModel
 from marginshot.labelling.outputs.requests import Request
-
-
-def label_request(
-    source: Source,
-    examples: Sequence[Path],
-    encoder: str | None,
-    settings: LabelSettings,
-    said: Mapping[str, str] | None = None,
-    said_of: Mapping[str, str] = MappingProxyType({}),
-    options: Mapping[str, Any] | None = None,
-) -> Request:
-    """The request to label ``source`` from ``examples`` and the labels ``said`` in tables that a run wrote."""
-    named = {"command": "label", "encoder": encoder or PICTURE_ENCODER}  # compared for pictures only
-    others = {"examples": tuple(examples), **source.others}
-    return Request(source, others, {**named, **asdict(settings)}, said, said_of, options)
 
 
 def label_collection(
@@ -59,9 +40,7 @@ def label_collection(
                 f"The class {name!r} has no examples left: {broken} {problems[broken]}. Replace it or remove the class."
             )
     if all(label for label, own in zip(readable.labels, readable.listed, strict=True) if own):
-        unread = next(iter(problems), None)
-        reason = "every item has a label" if unread is None else f"{unread} {problems[unread]}"
-        raise ValueError(f"There is nothing to label: {reason}.")
+        readable = replace(readable, notes=(*readable.notes, "Every item has a label, so no answer was needed."))
     lights = find_lights(readable, store, on_progress)
     if lights is not None:
         readable = replace(readable, notes=(*readable.notes, describe_lights(lights)))

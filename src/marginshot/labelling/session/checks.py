@@ -11,7 +11,7 @@ worklist, an audit. So are all others where people label items that were answere
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Set
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from marginshot.labelling.answers.worklist import Evidence
 from marginshot.labelling.items.collection import UNKNOWN
-from marginshot.labelling.session.acts.act import Act
+from marginshot.labelling.session.acts.act import Act, SlotsOf
 from marginshot.labelling.session.answers import SessionAnswers
-from marginshot.labelling.session.state import Point, Slots, State
+from marginshot.labelling.session.state import Point, State
 
 # If at least this share of the answers to labelled items was right, people label all that they look at, not wrong
 # answers alone. Answers are right more often in any folder that anybody wants labelled.
@@ -33,7 +33,7 @@ def carried(
     answers: SessionAnswers,
     expected: Point | None,
     proposed: Set[int],
-    slots_of: Callable[[Sequence[str]], Slots],
+    slots_of: SlotsOf,
 ) -> dict[str, Any]:
     """What the log keeps with an act: the ``answers`` of items that it checks, the accuracy ``expected`` before it.
 
@@ -55,6 +55,14 @@ def carried(
             },
         }
     return kept
+
+
+def given_again(act: Act, state: State, slots_of: SlotsOf) -> dict[int, int]:
+    """Class ids, by slot, of labels that a person gave before the act and looks at again in it."""
+    slots = slots_of(act.keys if act.checks else ())
+    known = slots[slots < len(state.slot_checked)]
+    again = known[state.slot_checked[known]]
+    return dict(zip(again.tolist(), state.slot_given[again].tolist(), strict=True))
 
 
 def find_evidence(state: State, class_ids: NDArray[np.int32]) -> Evidence:

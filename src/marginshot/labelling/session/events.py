@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +62,13 @@ class EventLog:
         The file, created when missing, for its owner alone; None keeps events in memory only.
     about : mapping of str to str
         What the log belongs to, for people who look into the file.
+    copy : bool, default=False
+        Work on a copy in memory, of what is in the file: neither the file nor its folder is made or changed.
     """
 
-    def __init__(self, path: Path | None, about: Mapping[str, str] | None = None) -> None:
+    def __init__(self, path: Path | None, about: Mapping[str, str] | None = None, *, copy: bool = False) -> None:
         self.path = path
+        self._file_path = None if copy else path
         #: Events that are damaged or missing, in words; they are left out.
         self.damage: list[str] = []
         self._lock = threading.RLock()
@@ -75,12 +78,15 @@ class EventLog:
         self._open()
 
     def _open(self) -> None:
-        if self.path is not None:
-            _create(self.path)
+        if self._file_path is not None:
+            _create(self._file_path)
         with self._readable():
             self._connection = sqlite3.connect(
-                self.path or ":memory:", timeout=_PATIENCE, isolation_level=None, check_same_thread=False
+                self._file_path or ":memory:", timeout=_PATIENCE, isolation_level=None, check_same_thread=False
             )
+            if self._file_path is None and self.path is not None and self.path.exists():
+                with closing(sqlite3.connect(self.path, timeout=_PATIENCE)) as file:
+                    file.backup(self._connection)
         self._is_watched = False  # whether harm to the file is looked for
         try:
             self._prepare(self._about)
@@ -110,9 +116,9 @@ class EventLog:
                 self._add_checksums()
                 self._connection.executemany("INSERT OR IGNORE INTO about VALUES (?, ?)", about.items())
                 self._connection.execute(f"PRAGMA user_version = {FORMAT}")
-        if self.path is not None:
-            flush_folder(self.path.parent)
-        self._is_watched = self.path is not None
+        if self._file_path is not None:
+            flush_folder(self._file_path.parent)
+        self._is_watched = self._file_path is not None
 
     def _add_checksums(self) -> None:
         """Give the events of an earlier format their checksums."""
@@ -202,7 +208,7 @@ class EventLog:
         """Bring all events from the write-ahead log into the file itself, for copying it."""
         with self._lock, self._readable():
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            self._file = None if self.path is None else mark(self.path)
+            self._file = None if self._file_path is None else mark(self._file_path)
 
     def close(self) -> None:
         """Close the file; if others have damaged it since the last act, write the events again first."""
@@ -218,9 +224,10 @@ class EventLog:
 
     def _mend(self) -> bool:
         """Restore the file if others have damaged it; returns whether they had."""
-        if self.path is None or not self._is_watched or is_whole(self._connection, self.path, self._file):
+        path = self._file_path
+        if path is None or not self._is_watched or is_whole(self._connection, path, self._file):
             return False
-        self.incidents.append(mend(self._connection, self.path))
+        self.incidents.append(mend(self._connection, path))
         return True
 
     @contextmanager
@@ -240,7 +247,7 @@ class EventLog:
                     self._connection.execute("BEGIN IMMEDIATE")
                     yield
                     self._connection.execute("COMMIT")
-                    self._file = None if self.path is None else mark(self.path)
+                    self._file = None if self._file_path is None else mark(self._file_path)
                 except BaseException:
                     if self._connection.in_transaction:
                         self._connection.execute("ROLLBACK")

@@ -7,8 +7,9 @@ written to the same log are read first.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,15 +24,15 @@ from marginshot.labelling.items.collection import (
     as_read,
     means_none,
 )
-from marginshot.labelling.items.contents import Changes, Files, words
-from marginshot.labelling.items.kind import Kind
+from marginshot.labelling.items.contents import Changes, Content, Files, words
+from marginshot.labelling.items.kind import FileKind, Kind
 from marginshot.labelling.session.acts.act import Act, Now, Saying, apply
 from marginshot.labelling.session.acts.classes import AddClasses
 from marginshot.labelling.session.acts.items import NoneOfThese, Renamed, Replaced
 from marginshot.labelling.session.acts.label import Examples
 from marginshot.labelling.session.changes import follow
 from marginshot.labelling.session.events import EventLog
-from marginshot.labelling.session.opening import KeyTable, item_keys
+from marginshot.labelling.session.opening import KeyTable
 from marginshot.labelling.session.reopening import find_news, names_now, origins_of
 from marginshot.labelling.session.state import Change, Event, State
 
@@ -64,7 +65,7 @@ class Journal:
     def __init__(self, collection: Collection, log: EventLog) -> None:
         self.kind: Kind = collection.kind
         self.items, self.contents, self.n_items = collection.items, collection.contents, len(collection)
-        self._log, self.keys = log, KeyTable(item_keys(collection))
+        self._log, self.keys = log, KeyTable(collection.keys)
         self._named: dict[str, list[int]] = {}
         for row, item in enumerate(self.items):
             self._named.setdefault(item, []).append(row)
@@ -95,14 +96,14 @@ class Journal:
         """All acts in the log, oldest first."""
         return [change.act for _, change in self._events]
 
-    def rows_said(self, which: Callable[[Act], bool]) -> list[int]:
-        """Rows of the source changed by acts for which ``which`` is true, even if these were undone since."""
-        slots = {slot for _, change in self._events if which(change.act) for slot in change.slots.tolist()}
-        return sorted(slot for slot in slots if slot < self.n_items)
-
-    def origins(self) -> NDArray[np.object_]:
-        """The act that gave each row its label, (n_items,); None where it has none."""
-        return origins_of(self._state, self.n_items)[: self.n_items]
+    def by_hand(self) -> dict[str, str]:
+        """Labels that a person gave, by key, gone items included; empty where such a label holds no longer."""
+        said = {slot for _, change in self._events if change.act.is_by_hand() for slot in change.slots.tolist()}
+        acts, labels = origins_of(self._state, self.n_items), {}
+        for slot in sorted(said):
+            holds = acts[slot] is not None and acts[slot].is_by_hand()
+            labels[self.keys.keys[slot]] = self._state.label_of(slot) if holds else ""
+        return labels
 
     def refresh(self) -> State:
         """The newest state, with the acts of other processes; called before every act."""
@@ -230,10 +231,45 @@ class Journal:
 
     def _changes(self) -> Changes:
         """Which pictures with events in the log were renamed or replaced since they were last seen."""
-        found = zip(self.keys.keys, self.contents, strict=False) if self.kind.in_files else ()
-        self._files = Files(self.kind, dict(found), self._log.contents())
-        heard = [change.slots for _, change in self._events] + [audit.slots for audit in self._state.audits]
-        return self._files.changes({self.keys.keys[slot] for slots in heard for slot in slots.tolist()})
+        slots = [change.slots for _, change in self._events] + [audit.slots for audit in self._state.audits]
+        heard = {self.keys.keys[slot] for each in slots for slot in each.tolist()}
+        found: dict[str, Any] = {}
+        if self.kind.in_files:
+            found = dict(zip(self.keys.keys, self.contents, strict=False)) | self.elsewhere(heard)
+        self._files = Files(self.kind, found, self._log.contents())
+        return self._files.changes(heard)
+
+    def label_of(self, key: str) -> str:
+        """Name of the class that the item of this key is labelled with, unless nobody looked at it."""
+        return self._state.label_of(int(self.keys.slots_of([key])[0]))
+
+    def elsewhere(self, keys: Iterable[str]) -> dict[str, Any]:
+        """The contents of those ``keys`` that are paths of files outside the source, such as those a run has moved."""
+        if not isinstance(self.kind, FileKind):
+            return {}
+        found = {key: self.kind.find(Path(), key) for key in keys if Path(key).is_absolute()}
+        return {key: contents[0] for key, contents in found.items() if contents}
+
+    def remember_contents(self, digests: Mapping[str, str]) -> None:
+        """Keep the digests of pictures, by key, of which the log knows no content."""
+        known = self._log.contents()
+        self._log.keep_contents({key: Content(own) for key, own in digests.items() if key not in known})
+
+    def follow_moved(self, moved: Mapping[str, tuple[str, str]]) -> None:
+        """Give labelled items that a run ``moved`` their new keys, unless others have taken their places since.
+
+        The mapping has the new key and the digest of each item, by the old key. The digest is empty for rows of tables.
+        """
+        known, labelled, there = self._log.contents(), self.by_hand(), set(self.keys.keys[: self.n_items])
+        renamed = {}
+        for old, (new, digest) in moved.items():
+            is_it = old in known and known[old].digest == digest if digest else old not in there
+            if labelled.get(old) and new not in labelled and is_it:
+                renamed[old] = new
+        if renamed:
+            self.do(Renamed(renamed))
+            kept = {new: known.get(old) for old, new in renamed.items()}
+            self._log.keep_contents({**dict.fromkeys(renamed), **kept})
 
     def _follow(self, changes: Changes, found: Mapping[str, str]) -> None:
         """Move labels along with renamed pictures, and set the labels of replaced pictures aside."""

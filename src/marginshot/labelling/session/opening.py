@@ -60,25 +60,6 @@ def _with_class_folders(collection: Collection) -> Collection:
     return replace(collection, labels=tuple(labels))
 
 
-def item_keys(collection: Collection) -> tuple[str, ...]:
-    """A key for each item by which the log knows it, repeated ones counted.
-
-    It is a picture's path, the hash of a text, the name of an embedding, or the hash of one without a name: the number
-    of a row would be another item's after rows were added, removed or sorted.
-    """
-    names = collection.kind.keys(collection.items, collection.contents)
-    taken, numbers = set(names), dict.fromkeys(names, 0)
-    keys = []
-    for name in names:
-        numbers[name] += 1
-        key = name
-        while numbers[name] > 1 and (key := f"{name} #{numbers[name]}") in taken:
-            numbers[name] += 1
-        taken.add(key)
-        keys.append(key)
-    return tuple(keys)
-
-
 class KeyTable:
     """Slots of keys: rows of the source first, then those of items the log alone knows.
 

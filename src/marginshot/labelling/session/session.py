@@ -37,7 +37,7 @@ from marginshot.labelling.session.acts.label import AcceptAnswers, ConfirmAnswer
 from marginshot.labelling.session.acts.undo import Redo, Undo
 from marginshot.labelling.session.answering import Answering
 from marginshot.labelling.session.answers import SessionAnswers, examples_of
-from marginshot.labelling.session.checks import carried
+from marginshot.labelling.session.checks import carried, given_again
 from marginshot.labelling.session.encoding import Encoding, Progress
 from marginshot.labelling.session.events import EventLog, default_folder
 from marginshot.labelling.session.journal import HistoryEntry, Items, Journal
@@ -274,15 +274,18 @@ class Session:
         >>> session.do(Label({"ash": ["row 1"], "oak": ["row 2"]}))
         1
         """
-        return self._said.do(saying, seen, self._carried)
+        confirmed: dict[int, int] = {}
+
+        def kept(act: Act, state: State) -> Mapping[str, Any]:
+            confirmed.update(given_again(act, state, self._said.keys.slots_of))
+            return self._carried(act, state)
+
+        version = self._said.do(saying, seen, kept)
+        self._solver.confirmed |= confirmed  # only now is the act in the log
+        return version
 
     def _carried(self, act: Act, state: State) -> Mapping[str, Any]:
         """What the log keeps with an act: the answers that it checks, and the accuracy expected before it."""
-        if act.checks:
-            slots = self._said.keys.slots_of(act.keys)
-            known = slots[slots < len(state.slot_checked)]
-            again = known[state.slot_checked[known]]
-            self._solver.confirmed.update(zip(again.tolist(), state.slot_given[again].tolist(), strict=True))
         solved = self._answering.latest
         if solved is None or solved.answers.expected is None:
             return {}
@@ -303,16 +306,16 @@ class Session:
 
     def confirm(self, items: Items) -> int:
         """Confirm that the present answers for these items are right."""
-        return self.do(ConfirmAnswers(np.array(self.rows(items), dtype=np.int64), self._present))
+        return self.do(ConfirmAnswers(np.array(self.rows(items), dtype=np.int64), self._present()))
 
     def accept(self, at_least: float = 0.95) -> int:
         """Take the answers of all unlabelled items of at least this probability, without looking at each."""
-        return self.do(AcceptAnswers(at_least, self._present))
+        return self.do(AcceptAnswers(at_least, self._present()))
 
     def preview_accept(self, at_least: float = 0.95) -> tuple[int, float]:
         """How many items `accept` would label, and how many of these are expected to be wrong, by the checks made."""
-        rows = AcceptAnswers(at_least, self._present).acceptable(self.state)
-        return len(rows), float((1.0 - self._present.chances[rows]).sum())
+        rows = AcceptAnswers(at_least, self._present()).acceptable(self.state)
+        return len(rows), float((1.0 - self._present().chances[rows]).sum())
 
     def add_class(self, name: str, description: str | Sequence[str] = ()) -> int:
         """Create a class that has no example yet."""
@@ -351,7 +354,6 @@ class Session:
         self.do(DrawSample(n, self.solve()))
         return self._propose(audits.rows_of(self.state, self.state.audits[-1]))
 
-    @property
     def _present(self) -> SessionAnswers:
         """What the user sees: the newest answers, made now where there are none yet."""
         return self.latest or self.solve()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginshot.labelling.items.collection import UNKNOWN
+from marginshot.labelling.items.collection import FOREIGN, NONE, UNKNOWN
 
 if TYPE_CHECKING:
     from marginshot.labelling.session.acts.act import Act
@@ -195,6 +195,12 @@ class State:
     def find_class(self, name: str) -> Class | None:
         """The class of that name."""
         return next((known for known in self.classes if known.name == name), None)
+
+    def label_of(self, slot: int) -> str:
+        """Name of the class that a person gave the item in a slot, having looked at it; empty without one."""
+        names = {known.id: known.name for known in self.classes} | {NONE: FOREIGN}
+        is_known = slot < len(self.slot_given) and self.slot_checked[slot]
+        return names.get(int(self.slot_given[slot]), "") if is_known else ""
 
     def class_id(self, name: str) -> int:
         """Id of a class that is known to exist."""
