@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from marginshot.batch.compiled import fit_platt_batch
-from marginshot.model.calibration import CALIBRATIONS, Evidence
+from marginshot.model.calibration import CALIBRATIONS
 from marginshot.model.platt import PLAIN, PLATT, fit_platt, platt_probabilities
 from reference import scipy_fs_tmmc
 
@@ -72,7 +72,7 @@ class Planes:
 def test_the_experts_are_weighed_apart():
     rng = np.random.default_rng(5)
     margins, logits, graph, regression = rng.standard_normal((4, 1, 9, 2))
-    combination = CALIBRATIONS["graph"].combine(Planes(), Evidence(2, 2, np.array([0.5])))
+    combination = CALIBRATIONS["graph"].combine(Planes(), (1, 2))
     weighted = combination.weighted(np.array([[3.0, 0.5]]))
     assert_allclose(weighted.transductive(margins, logits, graph), 3 * combination.transductive(margins, logits, graph))
     assert_allclose(weighted.inductive(regression), 0.5 * combination.inductive(regression))

@@ -164,14 +164,13 @@ def fit_mixtures(
     equal_odds: float,
     logits: Array,
     found: Array,
-    within: Array,
     clustered: Array,
     equalities: Array,
 ) -> None:
     """Fit a mixture to each task.
 
     ``gram_batch`` (T, M, M), support rows first; ``labels`` (T, n); ``hints`` (T, N, m); ``class_shares`` (T, N).
-    Written in place: ``logits`` (T, N, M), shares ``found`` (T, N), ``within``, ``clustered`` and ``equalities`` (T,).
+    Written in place: ``logits`` (T, N, M), shares ``found`` (T, N), ``clustered`` and ``equalities`` (T,).
     """
     weights, n_query = np.ones(labels.shape[1]), hints.shape[2]
     for task in range(gram_batch.shape[0]):
@@ -179,7 +178,7 @@ def fit_mixtures(
             gram_batch[task], labels[task], weights, hints[task], class_shares[task], estimate, equal_odds, n_query
         )
         logits[task], found[task] = fitted.logits, fitted.shares
-        within[task], clustered[task], equalities[task] = fitted.within, fitted.clustered, fitted.equality
+        clustered[task], equalities[task] = fitted.clustered, fitted.equality
 
 
 @entry_point

@@ -44,7 +44,6 @@ class BatchMixture:
 
     logits: Array
     shares: Array
-    within: Array
     clustered: Array
     equality: Array
 
@@ -246,12 +245,12 @@ def fit_mixtures(
     n_tasks, n_rows, n_classes = len(grams), grams.shape[1], hints.shape[1]
     given = np.full((n_tasks, n_classes), 1.0 / n_classes) if shares is None else np.ascontiguousarray(shares)
     logits, found = np.empty((n_tasks, n_classes, n_rows)), np.empty((n_tasks, n_classes))
-    within, clustered, equality = np.empty((3, n_tasks))
-    written = (logits, found, within, clustered, equality)
+    clustered, equality = np.empty((2, n_tasks))
+    written = (logits, found, clustered, equality)
     compiled.fit_mixtures(grams, labels, hints, given, shares is None, equal_odds, *written)
     heard = np.broadcast_to(heard, n_tasks)
     logits *= heard[:, None, None]
-    return BatchMixture(logits.transpose(0, 2, 1), found, within, heard * clustered, equality)
+    return BatchMixture(logits.transpose(0, 2, 1), found, heard * clustered, equality)
 
 
 def fit_platt(margins: Array, labels: Labels, regression: Regression) -> tuple[Array, Array]:

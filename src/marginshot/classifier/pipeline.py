@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from marginshot.classifier.settings import Settings
-from marginshot.model.calibration import Combination, Evidence
+from marginshot.model.calibration import Combination
 from marginshot.model.confidence import expected_accuracy, match_confidence
 from marginshot.model.counts import Divide, meet_shares
 from marginshot.model.mixture import FEW_CLASSES
@@ -59,8 +59,6 @@ class FittedMixture(Protocol):
 
     @property
     def shares(self) -> Array: ...  # noqa: D102
-    @property
-    def within(self) -> Array | float: ...  # noqa: D102
     @property
     def clustered(self) -> Array | float: ...  # noqa: D102
     @property
@@ -272,8 +270,7 @@ def _fit_experts(task: Task, settings: Settings, shares: Array, estimate: bool) 
     class_offsets = offsets(settings.prior, shares)
     task.follow_path(class_offsets)
     answering = mixture if settings.answers.answers_jointly else None
-    within = nothing + 1.0 if answering is None else np.asarray(answering.within)
-    combination = settings.answers.combine(task, Evidence(n_support, n_classes, within))
+    combination = settings.answers.combine(task, shares.shape)
     as_they_are = np.ones((*nothing.shape, 2))
     if answering is not None:
         task.fit_regression()
