@@ -34,7 +34,8 @@ def test_the_peers_named_in_readme_get_what_it_says(capsys):
     known = labels >= 0
     spread = LabelSpreading(kernel="knn", n_neighbors=10).fit(rows, labels).transduction_
     regression = LogisticRegression(max_iter=5000).fit(rows[known], labels[known]).predict(rows)
-    right = [f"{np.mean((answers == truth)[~known]):.1%}".replace("%", " %") for answers in (spread, regression)]
+    # Ties among neighbours are decided by rounding, which depends on the number of threads: whole percents.
+    right = [f"{np.mean((answers == truth)[~known]):.0%}".replace("%", " %") for answers in (spread, regression)]
     assert tuple(right) == re.search(r"gets (\S+ %) right here, `LogisticRegression` (\S+ %)", README).groups()
 
 
