@@ -59,7 +59,7 @@ def solve_tasks(
     support: ArrayLike,
     support_labels: ArrayLike,
     query: ArrayLike,
-    settings: Settings | PresetOption = "paper",
+    settings: Settings | PresetOption = "auto",
     *,
     n_jobs: int | None = None,
 ) -> TaskAnswers:
@@ -74,8 +74,8 @@ def solve_tasks(
     support_labels : array of int of shape (n_tasks, n_support)
         Classes 0 … N−1; each occurs in every task, not necessarily equally often.
     query : array of shape (n_tasks, n_query, n_features)
-    settings : Settings or {"printed", "paper", "auto", "balanced"}, default="paper"
-        Hyper-parameters, or the name of a preset: ``Settings.from_preset("auto", lambda1=0.1)``. The feature transform
+    settings : Settings or {"printed", "paper", "auto", "balanced"}, default="auto"
+        Hyper-parameters, or the name of a preset: ``Settings.from_preset("paper", lambda1=0.1)``. The feature transform
         is fitted to each task, support and query together.
     n_jobs : int or None, default=None
         Threads; None means as many as BLAS is set to use (``OMP_NUM_THREADS``), −1 all cores.
@@ -107,7 +107,7 @@ def solve_table_tasks(
     support_rows: ArrayLike,
     support_labels: ArrayLike,
     query_rows: ArrayLike,
-    settings: Settings | PresetOption = "paper",
+    settings: Settings | PresetOption = "auto",
     *,
     n_jobs: int | None = None,
 ) -> TaskAnswers:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from marginshot.evaluation.results import Evaluation
     from marginshot.evaluation.run import Run
 
-DEFAULT_METHODS = "fs-tmmc,fs-mmc,simpleshot,laplacianshot"
+DEFAULT_METHODS = "fs-tmmc-auto,fs-tmmc,fs-mmc,simpleshot,laplacianshot"
 
 
 class Intervals(StrEnum):
