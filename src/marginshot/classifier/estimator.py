@@ -36,6 +36,7 @@ from marginshot.classifier.small import SmallTask
 from marginshot.classifier.sources import (
     lazy_on_dask,
     open_table,
+    read_beliefs,
     read_labels,
     read_numbers,
     read_picked,
@@ -162,6 +163,9 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         Labelled rows of `fit` whose labels were hidden in turn; with more than a few hundred labels, a sample of them.
     hidden_distributions_ : ndarray of shape (n_hidden, n_classes)
         Class probabilities of these rows by all other labels; a given label of small probability may be wrong.
+    class_prior_weight_ : float
+        Factor of the logarithms of ``class_prior`` in the scores: ``decision_function(X) + class_prior_weight_ *
+        np.log(beliefs)`` scores later rows with beliefs of their own. 1 without ``class_prior``.
     solver_ : {"dual", "primal"}
     n_features_in_ : int
 
@@ -232,6 +236,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         groups: ArrayLike | None = None,
         domains: ArrayLike | None = None,
         picked: ArrayLike | None = None,
+        class_prior: ArrayLike | None = None,
     ) -> Self:
         """Solve for the planes of all classes on labelled and unlabelled rows together.
 
@@ -256,12 +261,17 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         picked : array of bool of shape (n_rows,), optional
             Labelled rows that somebody picked because their answers were wrong. They are examples like others, but the
             accuracy of answers is estimated without them, except in classes that have no other labelled rows.
+        class_prior : array of shape (n_rows, n_classes), optional
+            Beliefs, at least 0, about the class of each row, labelled ones included: from class names, a language
+            model, an old model or a noisy column, which must not have seen ``y``. Columns are in the order of
+            ``classes_``; a row of zeros says nothing. Labels judge how far they are trusted
+            (`marginshot.model.beliefs`). They take part in ``transduction_``, but not in `predict`.
         """
         settings = self._settings()
         self._check_options()
         self._forget()
         with limit_threads(self.n_jobs):
-            task = self._open_task(X, y, settings, sample_weight, groups, domains, picked)
+            task = self._open_task(X, y, settings, sample_weight, groups, domains, picked, class_prior)
             solution = solve(task, task.settings, starting_prior(self.prior, task.n_classes))
             self._learn(task, solution)
         return self
@@ -275,6 +285,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         groups: ArrayLike | None = None,
         domains: ArrayLike | None = None,
         picked: ArrayLike | None = None,
+        class_prior: ArrayLike | None = None,
     ) -> SmallTask | LargeTask:
         """The task of the user's rows and labels, small or large."""
         table = open_table(self, X, reset=True)
@@ -297,6 +308,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
             monitor=FitMonitor(self.verbose, self.callback, settings.stages, n_classes),
             n_landmarks=self.n_landmarks,
             seed=draw_seed(self.random_state),
+            beliefs=read_beliefs(table, class_prior, n_classes),
         )
         return LargeTask(problem) if is_large else SmallTask(problem)
 
@@ -306,6 +318,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         predictor = task.predictor(solution)
         self.classes_, self.prior_ = task.known.classes, solution.shares
         self.objective_, self.n_iter_ = path.objective, path.n_iter.sum(axis=1)
+        self.class_prior_weight_ = task.trust_in_beliefs(solution)
         self.solver_ = "dual" if isinstance(task, SmallTask) else "primal"
         self.domains_ = task.domains
         self.hidden_rows_, self.hidden_distributions_ = np.zeros(0, np.int64), np.zeros((0, task.n_classes))
@@ -319,7 +332,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
             warn_interrupted(settings.stages, path.objective.shape[1])
         else:
             self._warn_unconverged(path, settings)
-        transduction = Transduction.of_task(task, predictor, settings.answers)
+        transduction = Transduction.of_task(task, predictor, solution)
         self.transduction_, self._distributions = transduction.labels, transduction.distributions
         if self._distributions is None:
             self._fitted_on = (task.problem.table, task.known)

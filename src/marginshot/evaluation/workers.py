@@ -123,10 +123,10 @@ def predict(method: Method, batch: TaskBatch, stop: int | None = None) -> NDArra
     """Scores of the first ``stop`` tasks; an error names the method that raised it."""
     labels = batch.support_labels[:stop]
     try:
-        if takes_row_numbers(method):
+        given = batch.priors if takes_prior(method) else {}
+        if takes_row_numbers(method) and not given:
             rows = batch.support_rows[:stop], labels, batch.query_rows[:stop]
             return as_array(method.predict_table_scores(batch.table, *rows))
-        given = batch.priors if takes_prior(method) else {}
         priors = {name: beliefs[:stop] for name, beliefs in given.items()}
         return as_array(method.predict_scores(batch.support[:stop], labels, batch.query[:stop], **priors))
     except ValueError as error:
