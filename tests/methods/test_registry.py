@@ -27,6 +27,7 @@ EXPECTED = {
     "laplacianshot",
     "laplacianshot-easyfsl",
     "laplacianshot-unrectified",
+    "lp++",
     "matchingnet",
     "paddle",
     "protolp",

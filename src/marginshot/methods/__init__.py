@@ -23,6 +23,7 @@ from marginshot.methods.fs_tmmc import FSMMC, FSTMMC, FSTMMCAuto, FSTMMCBalanced
 from marginshot.methods.ilpc import ILPC
 from marginshot.methods.label_propagation import LabelPropagation
 from marginshot.methods.laplacianshot import LaplacianShot, LaplacianShotEasyFSL, LaplacianShotUnrectified
+from marginshot.methods.lp_plus_plus import LPPlusPlus
 from marginshot.methods.matchingnet import MatchingNet
 from marginshot.methods.paddle import PADDLE
 from marginshot.methods.prior import PriorMethod, takes_prior
@@ -64,6 +65,7 @@ __all__ = [
     "FSTMMCEstimatedPrior",
     "FSTMMCPrinted",
     "HardEMDirichlet",
+    "LPPlusPlus",
     "LabelPropagation",
     "LaplacianShot",
     "LaplacianShotEasyFSL",
