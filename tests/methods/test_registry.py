@@ -29,6 +29,7 @@ EXPECTED = {
     "laplacianshot-unrectified",
     "lp++",
     "matchingnet",
+    "ostim",
     "paddle",
     "protolp",
     "protonet",

@@ -25,6 +25,7 @@ from marginshot.methods.label_propagation import LabelPropagation
 from marginshot.methods.laplacianshot import LaplacianShot, LaplacianShotEasyFSL, LaplacianShotUnrectified
 from marginshot.methods.lp_plus_plus import LPPlusPlus
 from marginshot.methods.matchingnet import MatchingNet
+from marginshot.methods.ostim import OSTIM
 from marginshot.methods.paddle import PADDLE
 from marginshot.methods.prior import PriorMethod, takes_prior
 from marginshot.methods.protolp import ProtoLP
@@ -51,6 +52,7 @@ __all__ = [
     "FSTMMC",
     "ILPC",
     "METHODS",
+    "OSTIM",
     "PADDLE",
     "PTMAP",
     "TIMGD",
