@@ -86,7 +86,7 @@ def milliseconds(work: Callable[[], object], count: int, clock: Callable[[], flo
 def stage_shares(X: np.ndarray, support: np.ndarray, labels: np.ndarray, query: np.ndarray) -> dict[str, float]:
     """Share of the engine's time in each of its steps, in chunks as the engine works."""
     spent = dict.fromkeys(("gram", "solve", "scaling"), 0.0)
-    settings, offsets = Settings(), np.full((16, WAY), 2 / WAY - 1)
+    settings, offsets = Settings.from_preset("paper"), np.full((16, WAY), 2 / WAY - 1)
     start = time.perf_counter()
     transformer, tasks = settings.make_transformer(), TableTasks(FeatureTable(X), support, query, labels)
     tasks.share(transformer)

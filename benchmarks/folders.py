@@ -124,7 +124,8 @@ def by_auto(folder: Folder) -> np.ndarray:
 
 def by_fs_mmc(folder: Folder) -> np.ndarray:
     """Probabilities (n, N) of the planes of the labelled rows alone."""
-    return TransductiveMaxMarginClassifier(lambda2=(0,)).fit(folder.X, folder.given).label_distributions_
+    clf = TransductiveMaxMarginClassifier.from_preset("paper", lambda2=(0,))
+    return clf.fit(folder.X, folder.given).label_distributions_
 
 
 def centred(X: np.ndarray) -> np.ndarray:

@@ -46,7 +46,8 @@ Labeller = Callable[[NDArray[np.float32], NDArray[np.int64]], NDArray[np.int64]]
 
 def ours(**settings: object) -> Labeller:
     def run(X: NDArray[np.float32], y: NDArray[np.int64]) -> NDArray[np.int64]:
-        classifier = TransductiveMaxMarginClassifier(**settings) if settings else make_classifier(X)
+        paper = TransductiveMaxMarginClassifier.from_preset("paper", **settings)
+        classifier = paper if settings else make_classifier(X)
         return classifier.fit(X, y).transduction_
 
     return run

@@ -3,11 +3,13 @@
     python benchmarks/scale.py                                   # everything, about an hour
     python benchmarks/scale.py --rows 1000 10000 --limit 60      # a quick look
     python benchmarks/scale.py --plot-only                       # redraw from the stored results
+    OMP_NUM_THREADS=1 python benchmarks/scale.py --growth        # "auto" and "paper" up to 10^6 rows, processor time
     python benchmarks/scale.py --neighbours                      # the two searches of `n_neighbors`, ten minutes
 
-Every measurement is a process of its own: generate the rows, fit, report. The time is that of `fit` alone; the peak is
-that of the whole process, rows included. A method that passes the time limit, or whose matrices cannot fit in memory,
-is not tried at larger sizes. LAMDA-SSL needs old packages: point --tsvm-python at an environment that has it.
+Every measurement is a process of its own: generate the rows, fit, report. The time is that of `fit` alone, also as
+processor time of all threads; the peak is that of the whole process, rows included. A method that passes the time
+limit, or whose matrices cannot fit in memory, is not tried at larger sizes. LAMDA-SSL needs old packages: point
+--tsvm-python at an environment that has it.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ ROOT = Path(__file__).parents[1]
 
 TITLES = {
     "fs-tmmc": "FS-TMMC (marginshot)",
+    "fs-tmmc-auto": "FS-TMMC, auto (marginshot)",
     "propagation-knn": "LabelPropagation, kNN",
     "propagation-rbf": "LabelPropagation, RBF",
     "spreading-knn": "LabelSpreading, kNN",
@@ -36,18 +39,19 @@ TITLES = {
     "self-training": "SelfTraining over logistic regression",
     "tsvm": "TSVM (LAMDA-SSL), one against the rest",
 }
+PRESETS = {"fs-tmmc": "paper", "fs-tmmc-auto": "auto"}
 
 
-def mixture(n_rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def mixture(n_rows: int, n_features: int = N_FEATURES) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Spherical classes around orthogonal centres: X float32, y with −1 for unlabelled, truth."""
     rng = np.random.default_rng(0)
-    axes, _ = np.linalg.qr(rng.standard_normal((N_FEATURES, N_CLASSES)))
+    axes, _ = np.linalg.qr(rng.standard_normal((n_features, N_CLASSES)))
     centres = (axes.T * DISTANCE / np.sqrt(2)).astype(np.float32)
     truth = rng.permutation(np.arange(n_rows) % N_CLASSES)
-    X = np.empty((n_rows, N_FEATURES), dtype=np.float32)
+    X = np.empty((n_rows, n_features), dtype=np.float32)
     for start in range(0, n_rows, 10_000):
         part = slice(start, start + 10_000)
-        X[part] = rng.standard_normal((len(truth[part]), N_FEATURES), dtype=np.float32)
+        X[part] = rng.standard_normal((len(truth[part]), n_features), dtype=np.float32)
         X[part] += centres[truth[part]]
     y = np.full(n_rows, -1)
     for c in range(N_CLASSES):
@@ -116,10 +120,10 @@ def fit_and_label(method: str, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Labels of all rows."""
     if method == "tsvm":
         return fit_tsvm(X, y)
-    if method == "fs-tmmc":
+    if method in PRESETS:
         from marginshot import TransductiveMaxMarginClassifier
 
-        return TransductiveMaxMarginClassifier().fit(X, y).transduction_
+        return TransductiveMaxMarginClassifier.from_preset(PRESETS[method]).fit(X, y).transduction_
     if method == "self-training":
         from sklearn.linear_model import LogisticRegression
         from sklearn.semi_supervised import SelfTrainingClassifier
@@ -134,20 +138,21 @@ def fit_and_label(method: str, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     return (LabelPropagation if name == "propagation" else LabelSpreading)(**options).fit(X, y).transduction_
 
 
-def run_one(method: str, n_rows: int) -> None:
+def run_one(method: str, n_rows: int, n_features: int) -> None:
     """In a process of its own: print the measurement as JSON."""
-    X, y, truth = mixture(n_rows)
+    X, y, truth = mixture(n_rows, n_features)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    warmed = mixture(600)
+    warmed = mixture(600, n_features)
     fit_and_label(method, warmed[0], warmed[1])  # imports, thread pools, page tables
-    started = time.perf_counter()
+    started, started_cpu = time.perf_counter(), time.process_time()
     labels = fit_and_label(method, X, y)
-    seconds = time.perf_counter() - started
+    seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - started_cpu
     unlabelled = y < 0
     print(
         json.dumps(
             {
                 "seconds": seconds,
+                "cpu_seconds": cpu_seconds,
                 "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
                 "bytes_before": before,
                 "x_bytes": X.nbytes,
@@ -162,12 +167,14 @@ def matrix_bytes(method: str, n_rows: int) -> int:
     return 8 * n_rows * n_rows if method.endswith("rbf") else 0
 
 
-def measure(method: str, n_rows: int, limit: float, python: str) -> dict[str, object]:
+def measure(
+    method: str, n_rows: int, limit: float, python: str = sys.executable, n_features: int = N_FEATURES
+) -> dict[str, object]:
     """One measurement, or why there is none."""
     available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if matrix_bytes(method, n_rows) > available / 2:
         return {"failed": f"needs {matrix_bytes(method, n_rows) / 1e9:,.0f} GB"}
-    command = [python, __file__, "--one", method, str(n_rows)]
+    command = [python, __file__, "--one", method, str(n_rows), str(n_features)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
     except subprocess.TimeoutExpired:
@@ -175,6 +182,20 @@ def measure(method: str, n_rows: int, limit: float, python: str) -> dict[str, ob
     if done.returncode:
         return {"failed": "error: " + (done.stderr.strip().splitlines() or ["no message"])[-1][:120]}
     return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def measure_growth(sizes: list[int]) -> None:
+    """Print the processor time of `fit`, peak memory and accuracy of the presets, on rows of 64 features."""
+    print("| rows | paper | auto |\n|---|---|---|")
+    for n_rows in sizes:
+        found = [measure(method, n_rows, 1800.0, n_features=64) for method in PRESETS]
+        cells = [
+            str(r["failed"])
+            if "failed" in r
+            else f"{r['cpu_seconds']:.1f} s, {float(r['peak_bytes']) / 1e9:.2f} GB, {100 * float(r['accuracy']):.1f} %"
+            for r in found
+        ]
+        print(f"| {n_rows:,} | " + " | ".join(cells) + " |", flush=True)
 
 
 def exponents(found: dict[str, dict[str, dict[str, object]]]) -> dict[str, float]:
@@ -215,7 +236,11 @@ def plot(found: dict[str, dict[str, dict[str, object]]], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     colours = dict(
-        zip(TITLES, ("#c1272d", "#0072b2", "#56b4e9", "#009e73", "#8fc9b0", "#e69f00", "#7f7f7f"), strict=True)
+        zip(
+            TITLES,
+            ("#c1272d", "#7b3294", "#0072b2", "#56b4e9", "#009e73", "#8fc9b0", "#e69f00", "#7f7f7f"),
+            strict=True,
+        )
     )
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), constrained_layout=True)
     for axis, key, title, unit in (
@@ -250,16 +275,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+")
     parser.add_argument("--neighbours", action="store_true", help="compare the searches of n_neighbors only")
+    parser.add_argument("--growth", action="store_true", help="the presets alone, 64 features")
     parser.add_argument("--methods", nargs="+", choices=TITLES, default=[m for m in TITLES if m != "tsvm"])
     parser.add_argument("--limit", type=float, default=900.0, help="seconds for one measurement")
     parser.add_argument("--tsvm-python", help="interpreter of an environment with LAMDA-SSL; adds the TSVM")
     parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "scale.json")
     parser.add_argument("--plot", type=Path, default=ROOT / "docs" / "images" / "scale.png")
     parser.add_argument("--plot-only", action="store_true")
-    parser.add_argument("--one", nargs=2, metavar=("METHOD", "ROWS"), help=argparse.SUPPRESS)
+    parser.add_argument("--one", nargs=3, metavar=("METHOD", "ROWS", "FEATURES"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        run_one(options.one[0], int(options.one[1]))
+        run_one(options.one[0], int(options.one[1]), int(options.one[2]))
+        return
+    if options.growth:
+        measure_growth(options.rows or [10_000, 100_000, 300_000, 1_000_000])
         return
     if options.neighbours:
         compare_searches(options.rows or [20_000, 50_000, 100_000])

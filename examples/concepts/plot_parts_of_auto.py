@@ -36,7 +36,7 @@ for c in (0, 1):
 
 figure, axes = plt.subplots(1, len(PARTS), figsize=(12, 2.6), layout="constrained")
 for ax, (name, options) in zip(axes, PARTS.items(), strict=True):
-    answers = TransductiveMaxMarginClassifier(**options).fit(embedded, labels).transduction_
+    answers = TransductiveMaxMarginClassifier.from_preset("paper", **options).fit(embedded, labels).transduction_
     ax.scatter(*moons.T, s=8, c=np.where(answers == 1, "#0072b2", "#d55e00"))
     ax.scatter(*moons[labels >= 0].T, s=70, c="none", edgecolors="black", linewidths=1.5)
     ax.set(title=f"{name}\n{np.mean(answers == moon):.0%} right", xticks=[], yticks=[], aspect="equal")
@@ -62,7 +62,7 @@ for draw in range(3):
     y = np.full(len(rows), -1)
     y[np.concatenate(([0], np.cumsum(sizes)[:-1]))] = range(10)
     for name, options in PARTS.items():
-        answers = TransductiveMaxMarginClassifier(**options).fit(images[rows], y).transduction_
+        answers = TransductiveMaxMarginClassifier.from_preset("paper", **options).fit(images[rows], y).transduction_
         accuracy[name].append(np.mean((answers == digits[rows])[y < 0]))
 
 figure, ax = plt.subplots(figsize=(8, 3), layout="constrained")

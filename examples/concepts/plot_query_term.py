@@ -43,7 +43,8 @@ STAGES = (0.0, 0.01, 0.1, 1.0)
 
 def fit(n_stages):
     """The classifier after the first ``n_stages`` of the sequence."""
-    return TransductiveMaxMarginClassifier(lambda2=STAGES[:n_stages], feature_transform=None).fit(X, y)
+    classifier = TransductiveMaxMarginClassifier.from_preset("paper", lambda2=STAGES[:n_stages], feature_transform=None)
+    return classifier.fit(X, y)
 
 
 figure, axes = plt.subplots(1, len(STAGES), figsize=(11, 3.1), layout="constrained")

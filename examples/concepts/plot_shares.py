@@ -22,8 +22,8 @@ for c in range(10):
     y[np.flatnonzero(truth == c)[:2]] = c  # two labelled rows each: the labels say nothing of the sizes
 
 true_shares = np.bincount(truth[y < 0], minlength=10) / np.sum(y < 0)
-estimate = TransductiveMaxMarginClassifier.from_preset("auto").fit(X, y)
-uniform = TransductiveMaxMarginClassifier.from_preset("auto", prior="uniform").fit(X, y)
+estimate = TransductiveMaxMarginClassifier().fit(X, y)
+uniform = TransductiveMaxMarginClassifier(prior="uniform").fit(X, y)
 
 figure, ax = plt.subplots(figsize=(8, 3.2), layout="constrained")
 places = np.arange(10)

@@ -22,10 +22,10 @@ cv = LabelledKFold(4, shuffle=True, random_state=0)
 print("accuracy of each fold:", cross_val_score(TransductiveMaxMarginClassifier(), X, y, cv=cv))
 
 # %%
-# The same in a search. The scorer drops unlabelled rows before scikit-learn's sees them.
+# A search over the paper's own parameters. The scorer drops unlabelled rows before scikit-learn's sees them.
 
 search = GridSearchCV(
-    TransductiveMaxMarginClassifier(),
+    TransductiveMaxMarginClassifier.from_preset("paper"),
     {"lambda1": [0.01, 0.04, 0.2], "calibration": ["platt", "softmax"]},
     cv=cv,
     scoring=make_labelled_scorer("neg_log_loss"),

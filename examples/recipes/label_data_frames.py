@@ -23,7 +23,7 @@ frame = digits.data.assign(name=None)
 frame.loc[:5, "name"] = names[:6]  # the first six rows are known
 
 pixels = list(digits.data.columns)
-classifier = TransductiveMaxMarginClassifier.from_preset("auto").fit(frame[pixels], frame["name"])
+classifier = TransductiveMaxMarginClassifier().fit(frame[pixels], frame["name"])
 frame["name"] = classifier.transduction_
 frame["probability"] = classifier.label_distributions_.max(axis=1)
 print(frame[["name", "probability"]].iloc[::90])
@@ -43,6 +43,6 @@ import polars as pl
 
 table = pl.DataFrame(digits.data.to_dict("series"))
 known = pl.Series("name", [*names[:6], *[None] * (len(table) - 6)])
-classifier = TransductiveMaxMarginClassifier.from_preset("auto").fit(table, known.to_list())
+classifier = TransductiveMaxMarginClassifier().fit(table, known.to_list())
 answers = table.with_columns(pl.Series("name", classifier.transduction_.tolist()))
 print(answers["name"].value_counts().sort("name"))

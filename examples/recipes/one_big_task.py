@@ -3,7 +3,7 @@ One big task on Dask
 ====================
 
 Rows in blocks, on one machine or on many. The objective is a sum over rows: each worker evaluates its own blocks, and
-only planes travel. Neighbours need the rows in memory, so three options of the preset ``auto`` change.
+only planes travel. Neighbours need the rows in memory, so three of the defaults change.
 """
 
 import dask.array as da
@@ -20,9 +20,7 @@ for c in range(5):
     y[np.flatnonzero(truth == c)[:5]] = c
 
 X = da.from_array(rows, chunks=(10_000, 64))  # or da.from_zarr("embeddings.zarr")
-classifier = TransductiveMaxMarginClassifier.from_preset(
-    "auto", n_neighbors=0, calibration="mixture", feature_transform="power"
-)
+classifier = TransductiveMaxMarginClassifier(n_neighbors=0, calibration="mixture", feature_transform="power")
 classifier.fit(X, y)
 labels = classifier.transduction_  # lazy: computed block by block when asked for
 print(type(labels).__module__, labels.shape)

@@ -461,3 +461,14 @@ def test_few_queries_are_answered_as_by_the_classifier(n_query):
         y = np.concatenate((labels, np.full(len(query), -1)))
         classifier = TransductiveMaxMarginClassifier.from_preset("auto").fit(np.concatenate((support, query)), y)
         assert_array_equal(classifier.transduction_[len(labels) :], expected.argmax(axis=1))
+
+
+def test_unequal_shots_are_answered_as_alone():
+    """How many labels are hidden at a time differs between such tasks, which once left classes without labels."""
+    support, labels, query, _ = blobs(np.random.default_rng(5), n_tasks=6, n_way=4, spread=3.0)
+    keep = [0, 2, 3, 4, 5, 6]  # 1, 2, 2 and 1 shots
+    tasks = support[:, keep], labels[:, keep], query
+    together = solve_tasks(*tasks, preset="auto")
+    for task in range(6):
+        alone = solve_tasks(*(array[task : task + 1] for array in tasks), preset="auto")
+        assert_array_equal(together[task : task + 1], alone)

@@ -55,7 +55,9 @@ def test_predict_on_the_fitted_rows_is_the_transduction_with_neighbours_too():
 
 
 def test_presets():
-    assert TransductiveMaxMarginClassifier.from_preset("paper").get_params() == (of_paper().get_params())
+    default, auto = TransductiveMaxMarginClassifier(), TransductiveMaxMarginClassifier.from_preset("auto")
+    assert default.get_params() == auto.get_params() != of_paper().get_params()
+    assert Settings() == Settings.from_preset("auto") != Settings.from_preset("paper")
     clf = TransductiveMaxMarginClassifier.from_preset("auto", n_neighbors=3)
     assert (clf.prior, clf.n_neighbors, clf.calibration) == ("estimate", 3, "graph")
     with pytest.raises(ValueError, match="preset must be one of printed, paper, auto, balanced; got 'best'"):

@@ -5,6 +5,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from marginshot import CentreAndNormalise, DiscriminantTransform, TransductiveMaxMarginClassifier
 from marginshot.evaluation.whitening import WithinClassWhitening
+from tasks_for_tests import of_paper
 
 
 def expected_failures(estimator):
@@ -19,9 +20,9 @@ def expected_failures(estimator):
 @parametrize_with_checks(
     [
         TransductiveMaxMarginClassifier(),
-        TransductiveMaxMarginClassifier(lambda2=(0,)),
         TransductiveMaxMarginClassifier(kernel="rbf"),
-        TransductiveMaxMarginClassifier.from_preset("auto"),
+        of_paper(),
+        of_paper(lambda2=(0,)),
     ],
     expected_failed_checks=expected_failures,
 )

@@ -18,6 +18,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn.metrics import roc_auc_score
 
 from marginshot.data.features import load_features
 from marginshot.evaluation.results import Evaluation
@@ -579,3 +580,30 @@ def test_a_result_with_a_prior_is_not_continued_without(cli):
     outcome = cli(*asked, "--resume")
     assert outcome.code == 2
     assert "The stored result has prior names, sharpness 100, not None" in outcome.err
+
+
+def test_foreign_queries_are_counted_apart(cli):
+    arguments = ("evaluate", "digits", "--way", 4, "--shot", 2, "--foreign", 3, "--methods", "simpleshot,ostim")
+    outcome = cli(*arguments, "--tasks", 12, "--jobs", 1, "--json", "open.json", "--predictions", "answers.parquet")
+    assert outcome.code == 0
+    assert "and of 3 foreign classes" in " ".join(outcome.out.split())
+    assert "AUROC" in outcome.out
+    stored = Evaluation.load("open.json")
+    answers = pd.read_parquet("answers.parquet").query("method == 'simpleshot'")
+    known = answers[answers["truth"] >= 0]
+    assert (len(answers), len(known)) == (12 * 7 * 15, 12 * 4 * 15)
+    right = np.stack(known["scores"]).argmax(axis=1) == known["truth"]
+    assert right.mean() == pytest.approx(stored.results[0].accuracy)
+    areas = [
+        roc_auc_score(task["truth"] < 0, -np.stack(task["scores"]).max(axis=1)) for _, task in answers.groupby("task")
+    ]
+    assert np.mean(areas) == pytest.approx(stored.results[0].open_set.auroc, abs=1e-4)
+    assert stored.results[0].foreign.shape == (12, 2)
+    assert cli(*arguments, "--tasks", 20, "--jobs", 1, "--json", "open.json", "--resume").code == 0
+    assert cli(*arguments, "--tasks", 20, "--jobs", 1, "--json", "whole.json").code == 0
+    for grown, fresh in zip(Evaluation.load("open.json").results, Evaluation.load("whole.json").results, strict=True):
+        assert grown.open_set == fresh.open_set
+        assert_array_equal(grown.foreign, fresh.foreign)
+    other = cli("evaluate", "digits", "--foreign", 6, *QUICK)
+    assert other.code == 2
+    assert "n_way=5 and 6 foreign classes are more than the 10 classes of digits. Lower one of them." in other.err

@@ -230,3 +230,25 @@ def test_no_shots_need_names(bank):
         TaskSampler(bank, n_way=2, n_shot=0, n_query_per_class=1)
     with pytest.raises(ValueError, match="n_shot must be at least 1, or 0 for class names as the support"):
         TaskSettings(n_way=2, n_shot=(0, 1))
+
+
+def test_foreign_queries_are_of_other_classes_and_come_last(bank):
+    sampler = TaskSampler(bank, n_way=3, n_shot=2, n_query_per_class=4, foreign=2, seed=1)
+    batch = sampler.batch(0, 50)
+    assert batch.query_labels.shape == (50, 20)
+    assert_array_equal(batch.query_labels[:, 12:], -1)
+    own = np.take_along_axis(batch.classes, batch.query_labels[:, :12], axis=1)
+    assert_array_equal(bank.y[batch.query_rows[:, :12]], own)
+    foreign = bank.y[batch.query_rows[:, 12:]]
+    assert not (foreign[:, :, None] == batch.classes[:, None, :]).any()
+    assert all(sorted(np.unique(row, return_counts=True)[1]) == [4, 4] for row in foreign)
+    assert all(len(set(rows)) == 26 for rows in np.concatenate((batch.support_rows, batch.query_rows), axis=1).tolist())
+    assert_array_equal(sampler.batch(7, 9).query_rows, batch.query_rows[7:9])
+    assert_array_equal(sampler.draw_classes(0, 50), batch.classes)
+
+
+def test_foreign_classes_that_are_not_there_are_named(bank):
+    with pytest.raises(ValueError, match=r"n_way=3 and \d+ foreign classes are more than the \d+ classes of .* Lower"):
+        TaskSampler(bank, n_way=3, n_query_per_class=2, foreign=len(bank.classes) - 2)
+    with pytest.raises(ValueError, match="foreign must be at least 0; got -1"):
+        TaskSampler(bank, foreign=-1)

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
+from sklearn.metrics import auc, precision_recall_curve, roc_auc_score
 
 from marginshot.evaluation.statistics import (
     N_BINS,
     adjust_by_holm,
     count_reliability,
+    detect_foreign,
     expected_calibration_error,
     find_best,
     interval_over_classes,
@@ -148,3 +150,14 @@ def test_no_interval_over_classes_where_there_is_nothing_to_draw():
     classes = np.tile(np.arange(3), (10, 1))
     assert interval_over_classes(np.linspace(0, 1, 10), classes, 3) is None
     assert interval_over_classes(np.linspace(0, 1, 10), classes, 4) is None
+
+
+def test_foreign_queries_are_told_as_scikit_learn_measures_it():
+    rng = np.random.default_rng(0)
+    foreign = rng.random((20, 60)) < 0.4
+    scores = np.round(rng.normal(size=(20, 60)) + foreign, 1)  # with equal scores
+    found = detect_foreign(scores, foreign)
+    for task in range(20):
+        precision, recall, _ = precision_recall_curve(foreign[task], scores[task])
+        assert_allclose(found[task], [roc_auc_score(foreign[task], scores[task]), auc(recall, precision)], rtol=1e-12)
+    assert_allclose(detect_foreign(scores, np.zeros_like(foreign)), 0.0)

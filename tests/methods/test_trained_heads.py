@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from marginshot.methods import get_method
 from marginshot.solvers.adam import adam
+from reference import slow_methods
 from tasks_for_tests import blobs
 
 
@@ -51,6 +52,32 @@ def test_tim_balances_the_classes(batch):
     trained = get_method("tim-gd", max_iter=300)
     before, after = (m.probabilities(m.predict_scores(*batch)).mean(axis=1) for m in (plain, trained))
     assert np.abs(after - 0.25).max() < 0.5 * np.abs(before - 0.25).max()
+
+
+def test_ostim_is_the_slow_version(batch):
+    method = get_method("ostim", max_iter=12, learning_rate=0.01)
+    scores = method.predict_scores(*batch)
+    odds = method.foreign_scores(scores)
+    for task in range(4):
+        support, labels, query = (array[task] for array in batch)
+        expected, none = slow_methods.ostim(support, labels, query, 4, (1.0, 1.0, 0.1), 10.0, 0.01, 12)
+        assert_allclose(scores[task], expected, atol=1e-4)
+        assert_allclose(1 / (1 + np.exp(-odds[task])), none, atol=1e-4)
+
+
+def test_ostim_tells_queries_of_no_class(batch):
+    support, labels, query = batch
+    rng = np.random.default_rng(0)
+    foreign = query.mean(axis=1, keepdims=True) + 9 * rng.standard_normal((4, 12, query.shape[2]))
+    method = get_method("ostim")
+    odds = method.foreign_scores(method.predict_scores(support, labels, np.concatenate((query, foreign), axis=1)))
+    assert np.median(odds[:, -12:]) > np.median(odds[:, :-12])
+
+
+def test_ostim_without_steps_is_simpleshot_at_one_shot():
+    one = blobs(np.random.default_rng(3), n_shot=1)[:3]  # the mean of one row has its direction
+    untrained = get_method("ostim", max_iter=0, temperature=1.0)
+    assert_allclose(untrained.predict_scores(*one), get_method("simpleshot").predict_scores(*one), atol=1e-12)
 
 
 @pytest.mark.parametrize(("n_shot", "alpha"), [(1, 2.0), (3, 4.5), (5, 7.0), (9, 7.0)])

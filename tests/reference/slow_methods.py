@@ -142,3 +142,32 @@ def tim_gd(support, labels, query, n_way, weights, temperature, learning_rate, n
         w = w - learning_rate * (mean / (1 - 0.9**step)) / (np.sqrt(square / (1 - 0.999**step)) + 1e-8)
     w = w.reshape(n_way, -1)
     return np.array([-temperature / 2 * ((x - w) ** 2).sum(axis=1) for x in query])
+
+
+def ostim(support, labels, query, n_way, weights, temperature, learning_rate, n_steps):
+    """Cosines to prototypes and minus their mean; the loss's finite differences, and Adam. Also the odds of none."""
+    mean = np.concatenate((support, query)).mean(axis=0)
+    prototypes = means(support - mean, labels, n_way)
+    support, query = ((x - mean) / np.linalg.norm(x - mean, axis=1, keepdims=True) for x in (support, query))
+
+    def open_logits(w, rows):
+        closed = temperature * rows @ (w / np.linalg.norm(w, axis=1, keepdims=True)).T
+        return np.concatenate((closed, -closed.mean(axis=1, keepdims=True)), axis=1)
+
+    def loss(w):
+        w = w.reshape(n_way, -1)
+        p, q = (np.array([softmax(logits) for logits in open_logits(w, rows)]) for rows in (support, query))
+        cross_entropy = -np.log(p[np.arange(len(labels)), labels]).mean()
+        marginal = -(q.mean(axis=0) * np.log(q.mean(axis=0))).sum()
+        conditional = -(q * np.log(q)).sum(axis=1).mean()
+        return weights[0] * cross_entropy - weights[1] * marginal + weights[2] * conditional
+
+    w = prototypes.ravel()
+    first, second = np.zeros_like(w), np.zeros_like(w)
+    for step in range(1, n_steps + 1):
+        slope = np.array([(loss(w + e) - loss(w - e)) / 2e-5 for e in 1e-5 * np.eye(len(w))])
+        first, second = 0.9 * first + 0.1 * slope, 0.999 * second + 0.001 * slope**2
+        w = w - learning_rate * (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
+    logits = open_logits(w.reshape(n_way, -1), query)
+    none = np.array([softmax(own)[-1] for own in logits])
+    return logits[:, :-1], none

@@ -385,3 +385,29 @@ def em_dirichlet(support, query, labels, n_way, n_rounds, hard=False):
         assignments = np.array([softmax(row + price) for row in np.array(logits)])
         members = np.eye(n_way)[assignments.argmax(axis=1)] if hard else assignments
     return assignments
+
+
+def lp_plus_plus(support, labels, query, n_way, prior, support_prior, n_steps, sharpness=100.0):
+    """LP++ written out; the text logits are the logarithms of the prior over the sharpness, of mean 0."""
+    support, query = unit(support), unit(query)
+    of_support, of_query = (np.log(np.maximum(p, 1e-6)) / sharpness for p in (support_prior, prior))
+    of_support, of_query = (logs - logs.mean(axis=1, keepdims=True) for logs in (of_support, of_query))
+    n = len(support)
+    weights = np.stack([support[labels == c].sum(axis=0) for c in range(n_way)])
+    blend = np.full(n_way, 62.5)
+    step = 4.0 * n / np.linalg.eigvalsh(support.T @ support).max()
+    blend_step = n / (4.0 * (of_support**2).sum(axis=0).max())
+    velocity = np.zeros_like(weights)
+    for number in range(1, n_steps + 1):
+        probabilities = np.array([softmax(scores) for scores in support @ weights.T + blend * of_support])
+        for_weights, for_blend = np.zeros_like(weights), np.zeros(n_way)
+        for i in range(n):
+            for c in range(n_way):
+                surplus = (probabilities[i, c] - (labels[i] == c)) / n
+                for_weights[c] += surplus * support[i]
+                for_blend[c] += surplus * of_support[i, c]
+        velocity = 0.9 * velocity + for_weights
+        weights = weights - step * velocity
+        if number % 10 == 0:
+            blend = blend - blend_step * for_blend
+    return query @ weights.T + blend * of_query

@@ -11,15 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from marginshot._lib.threads import count_jobs, map_in_threads, one_blas_thread
-from marginshot._lib.validation import check_row_numbers, check_table, check_task_batch
+from marginshot._lib.validation import check_beliefs, check_row_numbers, check_table, check_task_batch
 from marginshot._lib.warn import warn_user
 from marginshot.batch.inputs import ArrayTasks, TableTasks
-from marginshot.batch.task import BatchTask, load_parts
+from marginshot.batch.task import BatchTask, folds_in_tasks, load_parts
 from marginshot.classifier.pipeline import solve
 from marginshot.classifier.settings import PresetOption, Settings, as_settings
 from marginshot.data.table import FeatureTable
+from marginshot.model.beliefs import log_beliefs
 from marginshot.model.calibration import Calibration
 from marginshot.model.shares import starting_prior
+from marginshot.model.stacking import N_FOLDS
 from marginshot.solvers.continuation import stage_tolerances
 
 Array = NDArray[np.float64]
@@ -59,8 +61,10 @@ def solve_tasks(
     support: ArrayLike,
     support_labels: ArrayLike,
     query: ArrayLike,
-    settings: Settings | PresetOption = "paper",
+    settings: Settings | PresetOption = "auto",
     *,
+    prior: ArrayLike | None = None,
+    support_prior: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> TaskAnswers:
     """Answers to the queries of many few-shot tasks under FS-TMMC.
@@ -74,9 +78,12 @@ def solve_tasks(
     support_labels : array of int of shape (n_tasks, n_support)
         Classes 0 … N−1; each occurs in every task, not necessarily equally often.
     query : array of shape (n_tasks, n_query, n_features)
-    settings : Settings or {"printed", "paper", "auto", "balanced"}, default="paper"
-        Hyper-parameters, or the name of a preset: ``Settings.from_preset("auto", lambda1=0.1)``. The feature transform
+    settings : Settings or {"printed", "paper", "auto", "balanced"}, default="auto"
+        Hyper-parameters, or the name of a preset: ``Settings.from_preset("paper", lambda1=0.1)``. The feature transform
         is fitted to each task, support and query together.
+    prior, support_prior : array of shape (n_tasks, n_query, N) and (n_tasks, n_support, N), optional
+        Beliefs, at least 0, about the class of each row, as ``class_prior`` of `TransductiveMaxMarginClassifier.fit`.
+        Without those about the support, which judges them, the others are trusted as they are.
     n_jobs : int or None, default=None
         Threads; None means as many as BLAS is set to use (``OMP_NUM_THREADS``), −1 all cores.
 
@@ -99,7 +106,8 @@ def solve_tasks(
     True
     """
     support, labels, query = check_task_batch(support, support_labels, query)
-    return _solve(ArrayTasks(support, query, labels), labels, as_settings(settings), n_jobs)
+    beliefs = _beliefs_of_rows(prior, support_prior, labels, query.shape[1])
+    return _solve(ArrayTasks(support, query, labels), labels, as_settings(settings), n_jobs, beliefs)
 
 
 def solve_table_tasks(
@@ -107,7 +115,7 @@ def solve_table_tasks(
     support_rows: ArrayLike,
     support_labels: ArrayLike,
     query_rows: ArrayLike,
-    settings: Settings | PresetOption = "paper",
+    settings: Settings | PresetOption = "auto",
     *,
     n_jobs: int | None = None,
 ) -> TaskAnswers:
@@ -134,7 +142,28 @@ def solve_table_tasks(
     return _solve(TableTasks(table, support, query, labels), labels, as_settings(settings), n_jobs)
 
 
-def _solve(tasks: ArrayTasks | TableTasks, labels: Labels, settings: Settings, n_jobs: int | None) -> TaskAnswers:
+def _beliefs_of_rows(
+    prior: ArrayLike | None, support_prior: ArrayLike | None, labels: Labels, n_query: int
+) -> Array | None:
+    """Logarithms (T, M, N) of the beliefs about all rows, support first; None where none are given."""
+    if prior is None and support_prior is None:
+        return None
+    logs = np.zeros((len(labels), labels.shape[1] + n_query, int(labels.max()) + 1))
+    parts = {"support_prior": (support_prior, logs[:, : labels.shape[1]]), "prior": (prior, logs[:, labels.shape[1] :])}
+    for name, (given, written) in parts.items():
+        beliefs = check_beliefs(name, given, written.shape)
+        if beliefs is not None:
+            written[:] = log_beliefs(beliefs)
+    return logs
+
+
+def _solve(
+    tasks: ArrayTasks | TableTasks,
+    labels: Labels,
+    settings: Settings,
+    n_jobs: int | None,
+    beliefs: Array | None = None,
+) -> TaskAnswers:
     if not settings.kernel_function.takes_rows:
         raise ValueError('kernel="precomputed" is for TransductiveMaxMarginClassifier; solve_tasks takes features.')
     n_classes = int(labels.max()) + 1
@@ -150,9 +179,16 @@ def _solve(tasks: ArrayTasks | TableTasks, labels: Labels, settings: Settings, n
             own, order = labels[chunk], tasks.support_sums(chunk)
             scores = np.empty((len(own), tasks.query.shape[1], n_classes))
             norms = np.empty((len(own), n_classes, len(settings.stages)))
-            for alike in _alike(own, n_classes):
+            for alike in _alike(own, order, n_classes):
                 task = BatchTask(
-                    plain[alike], lengths[alike], own[alike], order[alike], n_classes, transformer, settings
+                    plain[alike],
+                    lengths[alike],
+                    own[alike],
+                    order[alike],
+                    n_classes,
+                    transformer,
+                    settings,
+                    None if beliefs is None else beliefs[chunk][alike],
                 )
                 solution = solve(task, settings, np.tile(shares, (task.n_tasks, 1)))
                 scores[alike], norms[alike] = task.query_scores(solution), task.norms
@@ -163,9 +199,16 @@ def _solve(tasks: ArrayTasks | TableTasks, labels: Labels, settings: Settings, n
     return TaskAnswers(np.concatenate([scores for scores, _ in parts]), settings.answers)
 
 
-def _alike(labels: Labels, n_classes: int) -> Iterator[NDArray[np.bool_]]:
-    """Tasks (T,) with as many labels of each class as each other, by their ``labels`` (T, n): as many are hidden."""
+def _alike(labels: Labels, order: Array, n_classes: int) -> Iterator[NDArray[np.bool_]]:
+    """Tasks (T,) with as many labels of each class, of which as many are hidden at a time.
+
+    ``labels`` and ``order`` have shape (T, n). Where classes have unequal numbers of labels, the order of the rows
+    decides how many each third has.
+    """
     counts = (labels[..., None] == np.arange(n_classes)).sum(axis=1)
+    if (counts != counts[:, :1]).any():
+        folds = folds_in_tasks(labels, order)
+        counts = np.concatenate((counts, (folds[..., None] == np.arange(N_FOLDS)).sum(axis=1)), axis=1)
     _, kinds = np.unique(counts, axis=0, return_inverse=True)
     for kind in range(int(kinds.max(initial=-1)) + 1):
         yield kinds.ravel() == kind

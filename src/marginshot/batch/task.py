@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from marginshot.batch.inputs import ArrayTasks, TableTasks, inner_products, learn_from_labels
 from marginshot.classifier.pipeline import (
+    ALONE,
     NEIGHBOURS_OF_SHARES,
     ExpertScores,
     HiddenLabels,
@@ -22,6 +23,7 @@ from marginshot.classifier.pipeline import (
     space_of_shares,
 )
 from marginshot.classifier.settings import Settings
+from marginshot.model.beliefs import trust_of
 from marginshot.model.counts import Divide, divide_scores
 from marginshot.model.neighbours import neighbour_weight, neighbours_among, neighbours_in_task
 from marginshot.model.platt import PLATT, Regression
@@ -61,6 +63,8 @@ class BatchTask:
     n_classes : int
     transformer : transformer or None
     settings : Settings
+    beliefs : ndarray of shape (T, M, N) or None
+        What is believed of each row's class, as logarithms.
     """
 
     def __init__(
@@ -72,15 +76,17 @@ class BatchTask:
         n_classes: int,
         transformer: Any,
         settings: Settings,
+        beliefs: Array | None = None,
     ) -> None:
         self.plain, self.plain_lengths, self.labels, self.order = plain, lengths, labels, order
-        self.settings = settings
+        self.settings, self.given_beliefs = settings, beliefs
         self.transformer, self.n_classes = transformer, n_classes
         self.n_tasks, self.n_support = labels.shape
         self.n_picked = 0
         self.n_query = plain.shape[1] - self.n_support
         self.nearest = np.empty((self.n_tasks, 0, 0), np.int64)
         self.graph_logits: Array | None = None
+        self.beliefs: Array | None = None
 
     def transform(self) -> None:
         """Inner products of the transformed rows, support first, and the lengths the rows had."""
@@ -107,11 +113,19 @@ class BatchTask:
             self.grams = kernel.fitted(self.rows).of_inner(self.rows, squares, squares)
             self.grams = np.ascontiguousarray(self.grams, dtype=np.float32)
 
+    def hear_beliefs(self) -> None:
+        """Scale what is believed of the rows as far as the labels of each task confirm it."""
+        if self.given_beliefs is not None:
+            trust = trust_of(self.given_beliefs[:, : self.n_support], self.labels, np.ones(self.labels.shape))
+            self.beliefs = trust[:, None, None] * self.given_beliefs
+
     def fit_mixture(self, space: Space, shares: Array | None, equal_odds: float, heard: Array | float) -> BatchMixture:
         """Fit a mixture to each task."""
         hints = np.zeros((self.n_tasks, self.n_classes, self.n_query))
         if self.graph_logits is not None:
             hints = np.ascontiguousarray(self.graph_logits[:, self.n_support :].transpose(0, 2, 1))
+        if self.beliefs is not None:
+            hints += self.beliefs[:, self.n_support :].transpose(0, 2, 1)
         return fit_mixtures(self._grams_in(space), self.labels, hints, shares, equal_odds, heard)
 
     def follow_path(self, class_offsets: Array) -> None:
@@ -134,11 +148,10 @@ class BatchTask:
 
     def expert_scores(self, solution: Solution) -> ExpertScores:
         """Scores of the experts at all rows."""
-        transductive, inductive = (
-            self.query_scores(solution.believing(np.array(alone))) for alone in ((1.0, 0.0), (0.0, 1.0))
-        )
+        transductive, inductive = (self.query_scores(solution.believing(weights)) for weights in ALONE)
+        beliefs = None if self.beliefs is None else self.beliefs[:, self.n_support :]
         gram = self.inner if self.nearest.size else self.grams
-        return ExpertScores(gram, self.labels, transductive, inductive)
+        return ExpertScores(gram, self.labels, transductive, inductive, beliefs)
 
     def query_scores(self, solution: Solution) -> Array:
         """Scores of the queries, (T, m, N)."""
@@ -150,12 +163,13 @@ class BatchTask:
             scores += combination.inductive(self.regression_logits)
         if gives_directions(self.transformer):  # a query at the mean of the task has none
             scores[self.grams.diagonal(axis1=1, axis2=2)[:, n:] == 0] = 0.0
+        if self.beliefs is not None:
+            scores += solution.weights[..., 2, None, None] * self.beliefs[:, n:]
         return scores
 
     def hide_labels(self) -> Iterator[HiddenLabels]:
-        """The tasks with a third of their labels hidden in turn; all have as many labels of each class."""
-        alone = np.arange(self.n_support)
-        folds = np.stack([folds_of(own, alone, by) for own, by in zip(self.labels, self.order, strict=True)])
+        """The tasks with a third of their labels hidden in turn; all hide as many labels at a time."""
+        folds = folds_in_tasks(self.labels, self.order)
         for fold in range(N_FOLDS):
             is_hidden = folds == fold
             n_hidden = int(is_hidden[0].sum())
@@ -174,6 +188,7 @@ class BatchTask:
                 self.n_classes,
                 self.transformer,
                 self.settings,
+                None if self.given_beliefs is None else self.given_beliefs[across, rows],
             )
             places = np.broadcast_to(self.n_query + np.arange(n_hidden), hidden.shape)
             yield HiddenLabels(task, places, self.labels[across, hidden], np.ones(hidden.shape), hidden)
@@ -191,6 +206,12 @@ class BatchTask:
         if not k:
             return unit
         return smooth(unit, find_nearest(unit, k), neighbour_weight(self.n_support, self.n_classes))
+
+
+def folds_in_tasks(labels: Labels, order: Array) -> Labels:
+    """Fold (T, n) in which each labelled row is hidden, by ``labels`` and ``order`` (T, n); see `folds_of`."""
+    alone = np.arange(labels.shape[1])
+    return np.stack([folds_of(own, alone, by) for own, by in zip(labels, order, strict=True)])
 
 
 def centre(grams: Grams) -> None:

@@ -22,7 +22,7 @@ from marginshot.classifier.pipeline import Solution, solve
 from marginshot.classifier.predictor import Predictor
 from marginshot.classifier.progress import FitMonitor, warn_interrupted
 from marginshot.classifier.settings import (
-    LAMBDA2,
+    FEWER_LAMBDA2,
     CalibrationOption,
     KernelOption,
     Lambda2Option,
@@ -36,6 +36,7 @@ from marginshot.classifier.small import SmallTask
 from marginshot.classifier.sources import (
     lazy_on_dask,
     open_table,
+    read_beliefs,
     read_labels,
     read_numbers,
     read_picked,
@@ -59,9 +60,12 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
 
         λ1/2 αᵀKα + 1/n Σ_labelled w_i/γ1 log(1 + exp(γ1 (1 − y_i f_i))) + λ2/m Σ_unlabelled exp(−γ2 f_i²)
 
-    along a growing λ2: the unlabelled rows push the separating plane out of dense regions. Scores become probabilities
-    by Platt scaling on the labelled rows. ``lambda2=(0,)``, or a ``y`` with nothing unlabelled, gives FS-MMC. The
-    defaults are the paper's; `from_preset` ("auto") is the better choice for unbalanced or many classes.
+    along a growing λ2: the unlabelled rows push the separating plane out of dense regions.
+
+    The defaults are those of the preset "auto": class shares are estimated, and a mixture, the graph of neighbours and
+    a softmax regression answer beside the planes. ``from_preset("paper")`` is FS-TMMC as published, whose scores become
+    probabilities by Platt scaling on the labelled rows; ``from_preset("paper", lambda2=(0,))`` is FS-MMC, as is the
+    preset "paper" where ``y`` leaves nothing unlabelled.
 
     `fit` is where the unlabelled rows are used together; `predict` is inductive: it applies the fitted planes row by
     row. On the unlabelled rows of `fit` it gives the labels of ``transduction_``.
@@ -72,13 +76,14 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
     ----------
     lambda1 : float, default=0.04
         Weight of the squared norm of f (λ1).
-    lambda2 : sequence of float, default=(0, 1e-5, 1e-3, 0.1, 1)
-        The growing weights of the unlabelled rows (λ2), each stage started from the last. ``(0,)`` gives FS-MMC.
+    lambda2 : sequence of float, default=(0, 0.1, 1)
+        The growing weights of the unlabelled rows (λ2), each stage started from the last; with ``(0,)`` they do not
+        take part. The paper's stages are (0, 1e-5, 1e-3, 0.1, 1).
     gamma1 : float, default=20
         Sharpness of the smoothed hinge (γ1).
     gamma2 : float, default=2
         Sharpness of the query term (γ2).
-    prior : {"uniform", "estimate"}, array of shape (n_classes,), or None, default="uniform"
+    prior : {"uniform", "estimate"}, array of shape (n_classes,), or None, default="estimate"
         Share π of each class among the unlabelled rows, in the order of ``classes_``. Sets the offset 2π − 1, without
         which the method does not work; None gives the equations as printed. "estimate" finds π in the task itself
         (`marginshot.model.shares`). Where it finds equal shares, the calibrations "mixture" and "graph" correct the
@@ -95,20 +100,20 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         Degree of "poly".
     coef0 : float, default=1
         Constant of "poly".
-    n_neighbors : int, default=0
+    n_neighbors : int, default=8
         Average each row with this many nearest neighbours before the planes are fitted, with fewer or none where rows
         are few; see `marginshot.model.neighbours`.
-    calibration : {"platt", "logistic", "none", "softmax", "mixture", "graph"}, default="platt"
+    calibration : {"platt", "logistic", "none", "softmax", "mixture", "graph"}, default="graph"
         How margins become probabilities: Platt scaling on the labelled rows, with Platt's smoothed targets or as a
         logistic regression on 0 and 1; a softmax of f, or of log2(n_classes) · f, in the order of the margins. With
         "mixture" the planes answer jointly with a mixture of class clusters, beside a softmax regression, and labels
         that are hidden in turn weigh the two (`marginshot.model.stacking`). "graph" adds labels spread over the graph
         of neighbours (`marginshot.model.graph`), and needs ``n_neighbors``.
-    feature_transform : {"cl2n", "power", "discriminant", None} or transformer, default="cl2n"
+    feature_transform : {"cl2n", "power", "discriminant", None} or transformer, default="discriminant"
         "cl2n" centres on the mean of labelled and unlabelled rows and scales to unit length; new rows use the stored
         mean. "power" first shortens long tails, ``sign(x) |x|^0.75``. "discriminant" also learns from the labels where
         the middle between the classes lies and what varies within them, see `marginshot.model.discriminant`: for use
-        with ``n_neighbors``, as in the preset. None does not transform rows; a scikit-learn transformer is cloned
+        with ``n_neighbors``. None does not transform rows; a scikit-learn transformer is cloned
         and fitted on all rows, without labels.
     tol : float, default=3e-4
         The last stage ends when the norm of the gradient in function space, sqrt(gᵀKg), is at most this; those before
@@ -158,6 +163,9 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         Labelled rows of `fit` whose labels were hidden in turn; with more than a few hundred labels, a sample of them.
     hidden_distributions_ : ndarray of shape (n_hidden, n_classes)
         Class probabilities of these rows by all other labels; a given label of small probability may be wrong.
+    class_prior_weight_ : float
+        Factor of the logarithms of ``class_prior`` in the scores: ``decision_function(X) + class_prior_weight_ *
+        np.log(beliefs)`` scores later rows with beliefs of their own. 1 without ``class_prior``.
     solver_ : {"dual", "primal"}
     n_features_in_ : int
 
@@ -168,7 +176,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
     >>> X, truth = load_digits(return_X_y=True)
     >>> y = np.full(len(X), -1)
     >>> y[:10] = truth[:10]                                     # one example a class, 1,787 unlabelled
-    >>> clf = TransductiveMaxMarginClassifier.from_preset("auto").fit(X, y)
+    >>> clf = TransductiveMaxMarginClassifier().fit(X, y)
     >>> bool(np.mean(clf.transduction_ == truth) > 0.75)
     True
     """
@@ -177,18 +185,18 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         self,
         *,
         lambda1: float = 0.04,
-        lambda2: Lambda2Option = LAMBDA2,
+        lambda2: Lambda2Option = FEWER_LAMBDA2,
         gamma1: float = 20.0,
         gamma2: float = 2.0,
-        prior: PriorOption = "uniform",
+        prior: PriorOption = "estimate",
         meet_prior: bool = False,
         kernel: KernelOption = "linear",
         gamma: Literal["scale"] | float = "scale",
         degree: int = 3,
         coef0: float = 1.0,
-        n_neighbors: int = 0,
-        calibration: CalibrationOption = "platt",
-        feature_transform: Literal["cl2n", "power", "discriminant"] | Any | None = "cl2n",
+        n_neighbors: int = 8,
+        calibration: CalibrationOption = "graph",
+        feature_transform: Literal["cl2n", "power", "discriminant"] | Any | None = "discriminant",
         tol: float = 3e-4,
         max_iter: int = 500,
         solver: Literal["auto", "dual", "primal"] = "auto",
@@ -228,6 +236,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         groups: ArrayLike | None = None,
         domains: ArrayLike | None = None,
         picked: ArrayLike | None = None,
+        class_prior: ArrayLike | None = None,
     ) -> Self:
         """Solve for the planes of all classes on labelled and unlabelled rows together.
 
@@ -252,12 +261,17 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         picked : array of bool of shape (n_rows,), optional
             Labelled rows that somebody picked because their answers were wrong. They are examples like others, but the
             accuracy of answers is estimated without them, except in classes that have no other labelled rows.
+        class_prior : array of shape (n_rows, n_classes), optional
+            Beliefs, at least 0, about the class of each row, labelled ones included: from class names, a language
+            model, an old model or a noisy column, which must not have seen ``y``. Columns are in the order of
+            ``classes_``; a row of zeros says nothing. Labels judge how far they are trusted
+            (`marginshot.model.beliefs`). They take part in ``transduction_``, but not in `predict`.
         """
         settings = self._settings()
         self._check_options()
         self._forget()
         with limit_threads(self.n_jobs):
-            task = self._open_task(X, y, settings, sample_weight, groups, domains, picked)
+            task = self._open_task(X, y, settings, sample_weight, groups, domains, picked, class_prior)
             solution = solve(task, task.settings, starting_prior(self.prior, task.n_classes))
             self._learn(task, solution)
         return self
@@ -271,6 +285,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         groups: ArrayLike | None = None,
         domains: ArrayLike | None = None,
         picked: ArrayLike | None = None,
+        class_prior: ArrayLike | None = None,
     ) -> SmallTask | LargeTask:
         """The task of the user's rows and labels, small or large."""
         table = open_table(self, X, reset=True)
@@ -293,6 +308,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
             monitor=FitMonitor(self.verbose, self.callback, settings.stages, n_classes),
             n_landmarks=self.n_landmarks,
             seed=draw_seed(self.random_state),
+            beliefs=read_beliefs(table, class_prior, n_classes),
         )
         return LargeTask(problem) if is_large else SmallTask(problem)
 
@@ -302,6 +318,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
         predictor = task.predictor(solution)
         self.classes_, self.prior_ = task.known.classes, solution.shares
         self.objective_, self.n_iter_ = path.objective, path.n_iter.sum(axis=1)
+        self.class_prior_weight_ = task.trust_in_beliefs(solution)
         self.solver_ = "dual" if isinstance(task, SmallTask) else "primal"
         self.domains_ = task.domains
         self.hidden_rows_, self.hidden_distributions_ = np.zeros(0, np.int64), np.zeros((0, task.n_classes))
@@ -315,7 +332,7 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
             warn_interrupted(settings.stages, path.objective.shape[1])
         else:
             self._warn_unconverged(path, settings)
-        transduction = Transduction.of_task(task, predictor, settings.answers)
+        transduction = Transduction.of_task(task, predictor, solution)
         self.transduction_, self._distributions = transduction.labels, transduction.distributions
         if self._distributions is None:
             self._fitted_on = (task.problem.table, task.known)
@@ -416,11 +433,8 @@ class TransductiveMaxMarginClassifier(ClassifierMixin, BaseEstimator):  # type: 
 
         Examples
         --------
-        >>> TransductiveMaxMarginClassifier.from_preset("auto", lambda1=0.1)
-        TransductiveMaxMarginClassifier(calibration='graph',
-                                        feature_transform='discriminant', lambda1=0.1,
-                                        lambda2=(0.0, 0.1, 1.0), n_neighbors=8,
-                                        prior='estimate')
+        >>> TransductiveMaxMarginClassifier.from_preset("balanced", lambda1=0.1)
+        TransductiveMaxMarginClassifier(lambda1=0.1, meet_prior=True, prior='uniform')
         """
         return cls(**(preset_parameters(preset) | parameters))
 

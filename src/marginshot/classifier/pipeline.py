@@ -1,8 +1,8 @@
 """The method, step by step: the one module that decides what happens in which order.
 
-    features → transform → neighbours → graph of neighbours → kernel → mixture and class shares → planes → regression
-    → two experts, as sharp as agreement allows → weights of the experts by labels that are hidden in turn → counts, as
-    far as they are certain
+    features → transform → neighbours → graph of neighbours → kernel → beliefs, as far as labels confirm them → mixture
+    and class shares → planes → regression → two experts, as sharp as agreement allows → weights of experts and beliefs
+    by labels that are hidden in turn → counts, as far as they are certain
 
 `solve` asks a task for each step. A small task (`small.py`), a large one (`large.py`) and a batch of small ones
 (`marginshot.batch.solve`) do the same steps by other means. Arrays of a batch have a leading axis of tasks, written
@@ -37,6 +37,9 @@ NEIGHBOURS_OF_SHARES = 8  # that rows are averaged with for the estimate of shar
 # Chosen on the worlds of benchmarks/folders.py and on validation tasks. A trade: 0.1 wins 0.1 points on such tasks and
 # loses up to 8 in folders of two cameras; 0.3 the reverse.
 WEIGHT_OF_REGRESSION = 0.2
+N_WEIGHTS = 3  # the transductive expert's, the regression's, and that of the beliefs given
+# Weights by which one expert speaks alone.
+ALONE = tuple(np.eye(N_WEIGHTS)[:2])
 
 
 class Space(Enum):
@@ -77,12 +80,15 @@ class ExpertScores(NamedTuple):
         Classes of the labelled ones.
     transductive, inductive : ndarray of shape (..., m, N)
         Scores of the queries.
+    beliefs : ndarray of shape (..., m, N) or None
+        Those given about the queries, as logarithms; None where none are given.
     """
 
     gram: NDArray[np.floating]
     labels: NDArray[np.int64]
     transductive: Array
     inductive: Array
+    beliefs: Array | None
 
 
 class HiddenLabels(NamedTuple):
@@ -143,6 +149,9 @@ class Task(Protocol):
     def build_kernel(self) -> None:
         """Compare the rows by the kernel."""
 
+    def hear_beliefs(self) -> None:
+        """Scale what is believed of the rows as far as labels confirm it."""
+
     def fit_mixture(self, space: Space, shares: Array | None, equal_odds: float, heard: Array | float) -> FittedMixture:
         """Fit a mixture, with ``shares`` (..., N) or, for None, estimated ones.
 
@@ -181,8 +190,10 @@ class Solution:
     mixture : FittedMixture or None
         The one whose logits answer; None where none does.
     combination : Combination
-    sharpness, weights : ndarray of shape (..., 2)
-        Factors of the two experts' scores: by the accuracy to be expected, and by hidden labels.
+    sharpness : ndarray of shape (..., 2)
+        Factors of the two experts' scores, by the accuracy to be expected.
+    weights : ndarray of shape (..., 3)
+        Factors of the two experts' scores and of the beliefs, by hidden labels.
     hidden : HiddenAnswers or None
         None where no label was hidden.
     """
@@ -205,14 +216,14 @@ class Solution:
         return replace(self, combination=replace(self.combination, intercept=self.combination.intercept + biases))
 
     def believing(self, weights: Array) -> Self:
-        """The solution with its experts' scores times ``weights`` (..., 2)."""
+        """The solution with its experts' scores, and the beliefs, times ``weights`` (..., 3)."""
         return replace(self, combination=self.combination.weighted(weights), weights=weights)
 
 
 def solve(task: Task, settings: Settings, shares: Array, weights: Array | None = None) -> Solution:
     """Go through all steps, with the class ``shares`` (..., N) to begin with.
 
-    The experts' ``weights`` (..., 2) are those of hidden labels, unless they are given.
+    The ``weights`` (..., 3) of experts and beliefs are those of hidden labels, unless they are given.
     """
     solution = _fit_experts(task, settings, shares, is_estimated(settings.prior))
     if not settings.answers.answers_jointly:
@@ -228,7 +239,7 @@ def solve(task: Task, settings: Settings, shares: Array, weights: Array | None =
 
 
 def _weigh_experts(task: Task, settings: Settings, solution: Solution) -> tuple[Array, HiddenAnswers | None]:
-    """Weights (..., 2) of the experts by labels that are hidden in turn, and what these rows would be without them.
+    """Weights (..., 3) of experts and beliefs by labels hidden in turn, and what these rows would be without them.
 
     Shares and sharpness stay as they were found. Labels are no sample of the queries: the transductive expert answers
     hidden rows without the classes' shares.
@@ -239,17 +250,21 @@ def _weigh_experts(task: Task, settings: Settings, solution: Solution) -> tuple[
         fitted = _fit_experts(hidden.task, settings, solution.shares, estimate=False).sharpened(solution.sharpness)
         scores = hidden.task.expert_scores(fitted)
         of_shares = (fitted.combination.temper[..., None] * log_shares)[..., None, :]
-        both = np.stack((scores.transductive - of_shares, scores.inductive), axis=-3)
-        logits.append(np.take_along_axis(both, hidden.places[..., None, :, None], axis=-2))
+        heard = [scores.transductive - of_shares, scores.inductive]
+        if scores.beliefs is not None:
+            heard.append(scores.beliefs)
+        logits.append(np.take_along_axis(np.stack(heard, axis=-3), hidden.places[..., None, :, None], axis=-2))
         labels.append(hidden.labels)
         counted.append(hidden.weights)
         positions.append(hidden.positions)
+    as_they_are = np.ones((*solution.shares.shape[:-1], N_WEIGHTS))
     if not labels:
-        return np.ones((*solution.shares.shape[:-1], 2)), None
+        return as_they_are, None
     of_all = np.concatenate(logits, axis=-2)
     weights = stack(of_all, np.concatenate(labels, axis=-1), np.concatenate(counted, axis=-1))
     probabilities = softmax((weights[..., None, None] * of_all).sum(axis=-3), axis=-1)
-    return weights, HiddenAnswers(np.concatenate(positions, axis=-1), probabilities)
+    as_they_are[..., : weights.shape[-1]] = weights
+    return as_they_are, HiddenAnswers(np.concatenate(positions, axis=-1), probabilities)
 
 
 def _fit_experts(task: Task, settings: Settings, shares: Array, estimate: bool) -> Solution:
@@ -262,6 +277,7 @@ def _fit_experts(task: Task, settings: Settings, shares: Array, estimate: bool) 
     if n_neighbors and settings.answers.uses_graph:
         task.spread_labels()
     task.build_kernel()
+    task.hear_beliefs()
     nothing = np.zeros(shares.shape[:-1])
     mixture, certainty = None, nothing
     if settings.needs_mixture:
@@ -271,17 +287,17 @@ def _fit_experts(task: Task, settings: Settings, shares: Array, estimate: bool) 
     task.follow_path(class_offsets)
     answering = mixture if settings.answers.answers_jointly else None
     combination = settings.answers.combine(task, shares.shape)
-    as_they_are = np.ones((*nothing.shape, 2))
+    sharpness, weights = np.ones((*nothing.shape, 2)), np.ones((*nothing.shape, N_WEIGHTS))
     if answering is not None:
         task.fit_regression()
-    return Solution(shares, class_offsets, certainty, answering, combination, as_they_are, as_they_are)
+    return Solution(shares, class_offsets, certainty, answering, combination, sharpness, weights)
 
 
 def _sharpness(task: Task, solution: Solution) -> Array:
     """Factors (..., 2) of the experts' scores, whose sum then has the accuracy to be expected for mean probability."""
     if not task.n_query:
         return solution.sharpness
-    gram, labels, transductive, inductive = task.expert_scores(solution)
+    gram, labels, transductive, inductive, _ = task.expert_scores(solution)
     if not transductive.shape[-2]:
         return solution.sharpness  # each unlabelled row is of the group of a labelled one
     rows_a_class = (task.n_support + task.n_query) / task.n_classes

@@ -99,14 +99,24 @@ class FittedScores:
         Whether the rows are transformed and averaged already.
     graph_logits : ndarray of shape (n_rows, N) or None
         The graph's logits at all rows, where these are transformed already.
+    beliefs : ndarray of shape (n_rows, N) or None
+        What is believed of each row's class, as logarithms.
+    trust : float
+        Factor of the beliefs.
     """
 
     predictor: Predictor
     placed: bool
     graph_logits: Array | None
+    beliefs: Array | None
+    trust: float
 
     def __call__(self, rows: Rows, part: slice | NDArray[np.int64]) -> Array:
         """Scores (n, N) of the ``rows`` (n, D) with the numbers ``part``."""
+        scores = self._by_features(rows, part)
+        return scores if self.beliefs is None else scores + self.trust * self.beliefs[part]
+
+    def _by_features(self, rows: Rows, part: slice | NDArray[np.int64]) -> Array:
         if not self.placed:
             return self.predictor.scores(rows)
         return self.predictor.scores_of_fitted(rows, 0.0 if self.graph_logits is None else self.graph_logits[part])

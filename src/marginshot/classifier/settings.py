@@ -72,29 +72,29 @@ def preset_parameters(preset: str) -> dict[str, Any]:
 class Settings:
     """Hyper-parameters of `TransductiveMaxMarginClassifier`, which documents each of them, for `solve_tasks`.
 
-    The defaults are the paper's.
+    The defaults are those of the preset "auto".
 
     Examples
     --------
     >>> Settings(lambda1=0.1).stages
+    (0.0, 0.1, 1.0)
+    >>> Settings.from_preset("paper", lambda1=0.1).stages
     (0.0, 1e-05, 0.001, 0.1, 1.0)
-    >>> Settings.from_preset("auto", lambda1=0.1).n_neighbors
-    8
     """
 
     lambda1: float = 0.04
-    lambda2: Lambda2Option = LAMBDA2
+    lambda2: Lambda2Option = FEWER_LAMBDA2
     gamma1: float = 20.0
     gamma2: float = 2.0
-    prior: PriorOption = "uniform"
+    prior: PriorOption = "estimate"
     meet_prior: bool = False
     kernel: KernelOption = "linear"
     gamma: Literal["scale"] | float = "scale"
     degree: int = 3
     coef0: float = 1.0
-    n_neighbors: int = 0
-    calibration: CalibrationOption = "platt"
-    feature_transform: Any = "cl2n"
+    n_neighbors: int = 8
+    calibration: CalibrationOption = "graph"
+    feature_transform: Any = "discriminant"
     tol: float = 3e-4
     max_iter: int = 500
 
@@ -115,7 +115,10 @@ class Settings:
         if not (isinstance(self.gamma, str) and self.gamma == "scale"):
             _check_number("gamma", self.gamma, positive=True, instead='"scale" or ')
         if self.n_neighbors and not self.kernel_function.is_named:
-            raise ValueError(f"n_neighbors={self.n_neighbors} needs a named kernel on features; got {self.kernel!r}.")
+            raise ValueError(
+                f"n_neighbors={self.n_neighbors} needs a named kernel on features; got {self.kernel!r}. Set "
+                'n_neighbors=0 and calibration="mixture", or start from_preset("paper", kernel=...).'
+            )
         if isinstance(self.prior, str) and self.prior not in ("uniform", "estimate"):
             raise ValueError(
                 f'prior must be "uniform", "estimate", an array of class shares, or None; got {self.prior!r}.'

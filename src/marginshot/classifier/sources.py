@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from marginshot._lib.validation import refuse_masked
+from marginshot._lib.validation import check_beliefs, refuse_masked
 from marginshot.classifier.large import LEAST_ROWS
 from marginshot.data.labels import Labelled, encode_labels, is_missing
 from marginshot.data.rows import ArrayRows, ParquetRows, Table
+from marginshot.model.beliefs import log_beliefs
 
 # Range of weights whose sums and squares neither overflow nor underflow.
 _LEAST_WEIGHT, _MOST_WEIGHT = 1e-9, 1e9
@@ -126,6 +127,17 @@ def read_picked(picked: ArrayLike | None, n_rows: int) -> NDArray[np.bool_]:
             f"picked must be True or False for each of the {n_rows} rows of X; got {given.dtype}, shape {given.shape}."
         )
     return given
+
+
+def read_beliefs(source: Table, class_prior: ArrayLike | None, n_classes: int) -> NDArray[np.float64] | None:
+    """Logarithms (n_rows, n_classes) of the beliefs about the class of each row; None where none are given."""
+    if class_prior is None:
+        return None
+    if hasattr(source, "label"):
+        raise ValueError("class_prior is held in memory, and X is a Dask array; pass X as an array or ParquetRows.")
+    refuse_masked(class_prior, "class_prior")
+    beliefs = check_beliefs("class_prior", class_prior, (source.shape[0], n_classes))
+    return log_beliefs(cast(NDArray[np.float64], beliefs))
 
 
 def share_weights(

@@ -14,12 +14,13 @@ from sklearn.base import clone
 
 from marginshot._lib.warn import warn_user
 from marginshot.classifier.passes import DividePass, RowMap, column_sums
-from marginshot.classifier.pipeline import NEIGHBOURS_OF_SHARES, ExpertScores, HiddenLabels, Solution, Space
+from marginshot.classifier.pipeline import ALONE, NEIGHBOURS_OF_SHARES, ExpertScores, HiddenLabels, Solution, Space
 from marginshot.classifier.predictor import FittedScores, Predictor
 from marginshot.classifier.progress import FitMonitor
 from marginshot.classifier.settings import Settings
 from marginshot.data.labels import Labelled
 from marginshot.data.rows import ArrayRows, Rows, Table
+from marginshot.model.beliefs import trust_of
 from marginshot.model.counts import Divide
 from marginshot.model.graph import LabelGraph, Spread
 from marginshot.model.mixture import Mixture, believe, fit_mixture
@@ -65,6 +66,8 @@ class Problem:
         Of an approximated kernel.
     seed : int
         Of every sample of rows.
+    beliefs : ndarray of shape (n_rows, N) or None
+        What is believed of each row's class, as logarithms; see `marginshot.model.beliefs`.
     is_sample : bool, default=False
         The table is a sample already, of which all rows are used.
     """
@@ -80,6 +83,7 @@ class Problem:
     monitor: FitMonitor
     n_landmarks: int
     seed: int
+    beliefs: Array | None = None
     is_sample: bool = False
 
 
@@ -99,6 +103,7 @@ class OneTask(ABC):
         self.smoothing: NeighbourSmoothing | None = None
         self.graph: LabelGraph | None = None
         self.graph_logits: Array | None = None
+        self.trust = 1.0
 
     @property
     def labels(self) -> Indices:
@@ -158,6 +163,17 @@ class OneTask(ABC):
         known = self.known
         return Spread.fit(smoothing, known.index, known.labels, self.problem.weights, self.n_classes)
 
+    def hear_beliefs(self) -> None:
+        """Trust what is believed of the rows as far as labels, but none of rows that were picked, confirm it."""
+        problem, known = self.problem, self.known
+        if problem.beliefs is not None:
+            weights = problem.weights * ~problem.picked
+            self.trust = float(trust_of(problem.beliefs[known.index], known.labels, weights))
+
+    def beliefs_of(self, rows: slice | Indices) -> Array | None:
+        """Logarithms (c, N) of what is believed of these ``rows`` (c,), times the trust in them."""
+        return None if self.problem.beliefs is None else self.trust * self.problem.beliefs[rows]
+
     def fit_mixture(self, space: Space, shares: Array | None, equal_odds: float, heard: Array | float) -> Mixture:
         """Fit a mixture to a sample of the rows; its coefficients are over the sample, `chosen`."""
         positions, queries = self.sample
@@ -166,6 +182,8 @@ class OneTask(ABC):
         hints = np.zeros((self.n_classes, len(queries)))
         if self.graph_logits is not None:
             hints = np.ascontiguousarray(self.graph_logits[queries].T)
+        if (beliefs := self.beliefs_of(queries)) is not None:
+            hints += beliefs.T
         mixture = fit_mixture(
             self._gram_in(space, labels),
             labels,
@@ -184,7 +202,7 @@ class OneTask(ABC):
 
     def divide(self, solution: Solution) -> Divide:
         """Of the unlabelled rows, a pass over the blocks for each evaluation."""
-        scores = self.fitted_scores(self.predictor(solution))
+        scores = self.fitted_scores(self.predictor(solution), solution)
 
         def divided(biases: Array) -> tuple[Array, Array]:
             counts, derivatives = self.table.accumulate(DividePass(scores, biases, self.known.index))
@@ -220,8 +238,8 @@ class OneTask(ABC):
         queries = self.chosen[len(self.chosen_labels) :]
         rows = widened(self.table.take(queries))
         transductive, inductive = (
-            self.fitted_scores(self.predictor(solution.believing(np.array(alone))))(rows, queries)
-            for alone in ((1.0, 0.0), (0.0, 1.0))
+            self.fitted_scores(self.predictor(one), one)(rows, queries)
+            for one in (solution.believing(weights) for weights in ALONE)
         )
         fair = fair_labels(self.chosen_labels, self.problem.picked[self.sample[0]])
         measured = np.concatenate((self.chosen[: len(fair)][fair], queries))
@@ -230,7 +248,7 @@ class OneTask(ABC):
         else:
             stored = self.smoothing.stored(measured)
             gram = stored @ stored.T
-        return ExpertScores(gram, self.chosen_labels[fair], transductive, inductive)
+        return ExpertScores(gram, self.chosen_labels[fair], transductive, inductive, self.beliefs_of(queries))
 
     @abstractmethod
     def small(self, problem: Problem) -> OneTask:
@@ -263,6 +281,7 @@ class OneTask(ABC):
                     picked=picked[kept],
                     groups=self._groups_of(chosen),
                     domains=None if self.domains is None else self.domains[chosen],
+                    beliefs=None if problem.beliefs is None else problem.beliefs[chosen],
                     transformer=None if problem.transformer is None else clone(problem.transformer),
                     monitor=FitMonitor(0, None, self.settings.stages, self.n_classes),
                     is_sample=True,
@@ -273,9 +292,14 @@ class OneTask(ABC):
             if task.path.interrupted:
                 self.path = replace(self.path, interrupted=True)
 
-    def fitted_scores(self, predictor: Predictor) -> FittedScores:
+    def fitted_scores(self, predictor: Predictor, solution: Solution) -> FittedScores:
         """Scores of the rows of the task's table."""
-        return FittedScores(predictor, self.in_memory, self.graph_logits)
+        trust = self.trust_in_beliefs(solution)
+        return FittedScores(predictor, self.in_memory, self.graph_logits, self.problem.beliefs, trust)
+
+    def trust_in_beliefs(self, solution: Solution) -> float:
+        """Factor of the logarithms of beliefs in the scores."""
+        return self.trust * float(solution.weights[2])
 
     def _gram_in(self, space: Space, labels: Indices) -> Array:
         """Inner products of the chosen rows, support first, among which a mixture is fitted."""

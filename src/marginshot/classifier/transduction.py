@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marginshot.classifier.pipeline import Solution
 from marginshot.classifier.predictor import Predictor
 from marginshot.classifier.task import OneTask
 from marginshot.data.labels import Labelled
@@ -35,17 +36,18 @@ class Transduction:
     distributions: Any
 
     @classmethod
-    def of_task(cls, task: OneTask, predictor: Predictor, calibration: Calibration) -> Transduction:
+    def of_task(cls, task: OneTask, predictor: Predictor, solution: Solution) -> Transduction:
         """Label every row in a pass over the blocks; on Dask blocks lazily, on their workers."""
-        source, known = task.problem.table, task.known
+        source, known, calibration = task.problem.table, task.known, task.settings.answers
         if hasattr(source, "label"):
             return cls(*source.label(predictor, calibration, known))
         n_rows, n_features = source.shape
         n_bytes = 8 * n_rows * task.n_classes
         kept = n_bytes <= max(KEPT_BYTES, n_rows * n_features * source.dtype.itemsize // 10)
+        kept = kept or task.problem.beliefs is not None  # X alone does not give them again
         codes = np.empty(n_rows, dtype=np.min_scalar_type(task.n_classes))
         distributions = np.empty((n_rows, task.n_classes)) if kept else None
-        fitted_scores = task.fitted_scores(predictor)
+        fitted_scores = task.fitted_scores(predictor, solution)
 
         def work(start: int, block: Rows) -> tuple[Array, ...]:
             for first, strip in strips(block):

@@ -66,14 +66,19 @@ def load_plugins(paths: Sequence[Path] | None) -> None:
 
 
 def parse_tasks(
-    ways: Sequence[int], shots: Sequence[str], query: int, dirichlet: float | None, present: int | None
+    ways: Sequence[int], shots: Sequence[str], query: int, dirichlet: float | None, present: int | None, foreign: int
 ) -> list[TaskSettings]:
     """Every way with every shot, in the order given."""
     from marginshot.data.sampler import TaskSettings
 
     return [
         TaskSettings(
-            n_way=way, n_shot=_parse_shot(shot, way), n_query_per_class=query, dirichlet=dirichlet, present=present
+            n_way=way,
+            n_shot=_parse_shot(shot, way),
+            n_query_per_class=query,
+            dirichlet=dirichlet,
+            present=present,
+            foreign=foreign,
         )
         for way in dict.fromkeys(ways)
         for shot in dict.fromkeys(shots)

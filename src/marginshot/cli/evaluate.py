@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from marginshot.evaluation.results import Evaluation
     from marginshot.evaluation.run import Run
 
-DEFAULT_METHODS = "fs-tmmc,fs-mmc,simpleshot,laplacianshot"
+DEFAULT_METHODS = "fs-tmmc-auto,fs-tmmc,fs-mmc,simpleshot,laplacianshot"
 
 
 class Intervals(StrEnum):
@@ -77,6 +77,9 @@ def command(
     present: Annotated[
         int | None, typer.Option("--present", help="Number of classes that occur among the queries.")
     ] = None,
+    foreign: Annotated[
+        int, typer.Option("--foreign", help="Classes without support that occur among the queries (open set).")
+    ] = 0,
     base: Annotated[
         str | None, typer.Option("--base", help="Features of base classes: whiten by their scatter within classes.")
     ] = None,
@@ -121,7 +124,7 @@ def command(
     Example: marginshot evaluate digits --shot 1 --shot 5 --methods fs-tmmc,fs-mmc,simpleshot --tasks 2000
     --json result.json --report report.html
     """
-    settings = parse_tasks(way, shot, query, dirichlet, present)
+    settings = parse_tasks(way, shot, query, dirichlet, present, foreign)
     check_files(json_path, report, predictions, inputs=features, resume=resume, force=force)
     load_plugins(plugin)
     from marginshot.evaluation.run import Run
@@ -352,7 +355,8 @@ def show(evaluation: Evaluation, form: Format, intervals: Intervals = Intervals.
                 *caption,
                 f"± 95 % interval over {intervals}; ● first, ○ not significantly below it; Δ paired by task; "
                 "[T] transductive" + "; [P] given the prior" * any(one.given_prior for one in evaluation.results),
-                "Holm p: of Δ, for the methods of one block; worst tenth of the tasks; ECE: expected calibration error",
+                "Holm p: of Δ, for the methods of one block; worst tenth of the tasks; ECE: expected calibration error"
+                + "; AUROC, AUPR: of telling foreign queries" * any(one.open_set for one in evaluation.results),
             ],
         )
         return

@@ -88,7 +88,9 @@ def follow_line(task: PlaneTask) -> list[Line]:
     lines = []
     for stage in range(len(sequence)):
         # Without centring and scaling to unit length: otherwise all points would lie on a circle.
-        classifier = TransductiveMaxMarginClassifier(lambda2=tuple(sequence[: stage + 1]), feature_transform=None)
+        classifier = TransductiveMaxMarginClassifier.from_preset(
+            "paper", lambda2=tuple(sequence[: stage + 1]), feature_transform=None
+        )
         classifier.fit(X, y)
         normal = classifier.planes_[1] - classifier.planes_[0]
         offset = float(classifier.offsets_[1] - classifier.offsets_[0])

@@ -58,7 +58,7 @@ def command(
     from marginshot.evaluation.run import Run
     from marginshot.evaluation.tuning import tune, write_toml
 
-    settings = parse_tasks(way, shot, query, dirichlet, None)
+    settings = parse_tasks(way, shot, query, dirichlet, None, 0)
     check_outputs([out], force=force, inputs=features)
     run = Run(
         banks=[load_features(spec, allow_pickle=allow_pickle) for spec in features],

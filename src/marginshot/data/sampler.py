@@ -48,6 +48,9 @@ class TaskSettings:
     present : int, optional
         Only this many of the ``n_way`` classes, drawn at random, occur among the queries (PADDLE's protocol). The
         total is then ``present * n_query_per_class``.
+    foreign : int, default=0
+        Further classes, without support, whose rows are among the queries: ``n_query_per_class`` of each (open-set
+        protocol). Their label is −1.
     """
 
     n_way: int = 5
@@ -55,9 +58,10 @@ class TaskSettings:
     n_query_per_class: int = 15
     dirichlet: float | None = None
     present: int | None = None
+    foreign: int = 0
 
     def __post_init__(self) -> None:
-        for name, low in (("n_way", 2), ("n_query_per_class", 1)):
+        for name, low in (("n_way", 2), ("n_query_per_class", 1), ("foreign", 0)):
             if getattr(self, name) < low:
                 raise ValueError(f"{name} must be at least {low}; got {getattr(self, name)}.")
         if isinstance(self.n_shot, tuple) and len(self.n_shot) != self.n_way:
@@ -84,6 +88,11 @@ class TaskSettings:
     @property
     def n_query(self) -> int:
         """Queries per task."""
+        return self.n_known + self.foreign * self.n_query_per_class
+
+    @property
+    def n_known(self) -> int:
+        """Queries per task that are of one of its classes."""
         return (self.present or self.n_way) * self.n_query_per_class
 
 
@@ -98,6 +107,7 @@ class TaskBatch:
     support_labels : ndarray of int64 of shape (T, n_support)
         In 0..n_way-1, sorted.
     query_labels : ndarray of int64 of shape (T, n_query)
+        −1 for queries of none of the classes, which come last.
     support_rows, query_rows : ndarray of int64 of shape (T, n_support) and (T, n_query)
     redrawn : ndarray of bool of shape (T,)
         Tasks whose class shares were drawn again, because the first asked for more queries than a class has.
@@ -158,7 +168,7 @@ class TaskSampler:
     Parameters
     ----------
     bank : FeatureBank
-    n_way, n_shot, n_query_per_class, dirichlet, present
+    n_way, n_shot, n_query_per_class, dirichlet, present, foreign
         See `TaskSettings`.
     seed : int, default=0
         At least 0.
@@ -186,9 +196,15 @@ class TaskSampler:
         seed: int = 0,
         dirichlet: float | None = None,
         present: int | None = None,
+        foreign: int = 0,
     ) -> None:
         self.settings = TaskSettings(
-            n_way=n_way, n_shot=n_shot, n_query_per_class=n_query_per_class, dirichlet=dirichlet, present=present
+            n_way=n_way,
+            n_shot=n_shot,
+            n_query_per_class=n_query_per_class,
+            dirichlet=dirichlet,
+            present=present,
+            foreign=foreign,
         )
         if seed < 0:
             raise ValueError(f"seed must be at least 0; got {seed}.")
@@ -212,6 +228,11 @@ class TaskSampler:
             raise ValueError(
                 f"n_way={settings.n_way} is more than the {len(self._class_names)} classes of {source}. Lower n_way."
             )
+        if settings.n_way + settings.foreign > len(self._class_names):
+            raise ValueError(
+                f"n_way={settings.n_way} and {settings.foreign} foreign classes are more than the "
+                f"{len(self._class_names)} classes of {source}. Lower one of them."
+            )
         most_shots = max(settings.shots)
         needed = most_shots + settings.n_query_per_class
         smallest = int(self._sizes.argmin())
@@ -226,19 +247,22 @@ class TaskSampler:
         """Tasks ``start`` to ``stop - 1``."""
         if not 0 <= start <= stop:
             raise ValueError(f"A batch needs 0 <= start <= stop; got {start} and {stop}.")
-        classes = self.draw_classes(start, stop)
+        settings, every = self.settings, self._draw_all_classes(start, stop)
+        classes = every[:, : settings.n_way]
         counts, redrawn = self._draw_query_counts(start, stop, classes)
-        shots = np.array(self.settings.shots)
-        picks = self._draw_picks(start, stop, classes, int((shots + counts.max(axis=0, initial=0)).max()))
+        counts = np.pad(counts, ((0, 0), (0, settings.foreign)), constant_values=settings.n_query_per_class)
+        shots = np.pad(settings.shots, (0, settings.foreign))
+        picks = self._draw_picks(start, stop, every, int((shots + counts.max(axis=0, initial=0)).max()))
 
         support_labels, support_rows = self._draw_support(picks, classes)
         ends = counts.cumsum(axis=1)
-        place = np.arange(self.settings.n_query)
+        place = np.arange(settings.n_query)
         query_labels = (ends[:, None, :] <= place[None, :, None]).sum(axis=2)
         query_place = place - np.take_along_axis(ends - counts, query_labels, axis=1) + shots[query_labels]
 
         task = np.arange(stop - start)[:, None]
         query_rows = picks[task, query_labels, query_place]
+        query_labels[query_labels >= settings.n_way] = -1
         return TaskBatch(
             self.table, support_labels, query_labels, support_rows, query_rows, redrawn, classes, self._beliefs
         )
@@ -263,20 +287,24 @@ class TaskSampler:
 
     def draw_classes(self, start: int, stop: int) -> Ints:
         """Classes of tasks ``start`` to ``stop - 1``, (T, n_way): places in the classes of the bank."""
-        uniforms = self._uniforms(_CLASSES, start, stop, self.settings.n_way)
+        return self._draw_all_classes(start, stop)[:, : self.settings.n_way]
+
+    def _draw_all_classes(self, start: int, stop: int) -> Ints:
+        """The classes of tasks, and then the foreign ones, (T, n_way + foreign)."""
+        uniforms = self._uniforms(_CLASSES, start, stop, self.settings.n_way + self.settings.foreign)
         return sample_without_replacement(uniforms, np.full(stop - start, len(self._class_names)))
 
     def _draw_picks(self, start: int, stop: int, classes: Ints, depth: int) -> Ints:
         """Bank rows of each class of each task in random order, (T, n_way, depth): first the support, then queries."""
-        n_way = self.settings.n_way
+        n_drawn = classes.shape[1]
         # The counters of a task must not depend on its batch, so every task uses as many as the deepest one.
         room = min(max(self.settings.shots) + self.settings.n_query, int(self._sizes.max()))
-        uniforms = self._uniforms(_ROWS, start, stop, n_way * room).reshape(-1, room)[:, :depth]
+        uniforms = self._uniforms(_ROWS, start, stop, n_drawn * room).reshape(-1, room)[:, :depth]
         places = sample_without_replacement(uniforms, self._sizes[classes].ravel())
         offsets = self._starts[classes].ravel()[:, None]
         # In a class smaller than the depth the last columns mean nothing; they are never used.
         rows = self._rows[np.minimum(offsets + places, len(self._rows) - 1)]
-        return rows.reshape(stop - start, n_way, uniforms.shape[1])
+        return rows.reshape(stop - start, n_drawn, uniforms.shape[1])
 
     def _draw_query_counts(self, start: int, stop: int, classes: Ints) -> tuple[Ints, NDArray[np.bool_]]:
         """Queries of each class of each task, (T, n_way), and which tasks were drawn more than once."""
@@ -297,7 +325,7 @@ class TaskSampler:
                 counts[task] = self._draw_shares(_SHARES + attempt, i, i + 1, present[task : task + 1])[0]
         worst = int(classes[unfit[0], (counts - room)[unfit[0]].argmax()])
         raise SharesDoNotFitError(
-            f"Class {self._class_names[worst]!r} has {self._sizes[worst]} examples, too few for {settings.n_query} "
+            f"Class {self._class_names[worst]!r} has {self._sizes[worst]} examples, too few for {settings.n_known} "
             f"queries shared out with dirichlet={settings.dirichlet}: {_MAX_REDRAWS} draws did not fit. "
             "Lower the queries or raise the Dirichlet parameter."
         )
@@ -327,7 +355,7 @@ class TaskSampler:
         log_gamma[present == 0] = -np.inf
         shares = np.exp(log_gamma - log_gamma.max(axis=1, keepdims=True))
         shares /= shares.sum(axis=1, keepdims=True)
-        return apportion(shares, settings.n_query)
+        return apportion(shares, settings.n_known)
 
 
 def check_has_support(bank: FeatureBank, shots: Sequence[int]) -> None:

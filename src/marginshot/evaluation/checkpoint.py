@@ -34,6 +34,8 @@ class BlockProgress:
     reliability : ndarray of int64 of shape (n_methods, N_BINS, 3)
         See `count_reliability`; zero for a method without probabilities.
     redrawn : ndarray of bool of shape (n_tasks,)
+    foreign : ndarray of shape (n_methods, n_tasks, 2)
+        See `detect_foreign`.
     """
 
     done: NDArray[np.bool_]
@@ -41,6 +43,7 @@ class BlockProgress:
     seconds: NDArray[np.float64]
     reliability: NDArray[np.int64]
     redrawn: NDArray[np.bool_]
+    foreign: NDArray[np.float64]
 
     @classmethod
     def empty(cls, n_methods: int, n_tasks: int) -> BlockProgress:
@@ -51,6 +54,7 @@ class BlockProgress:
             seconds=np.zeros(n_methods),
             reliability=np.zeros((n_methods, N_BINS, 3), dtype=np.int64),
             redrawn=np.zeros(n_tasks, dtype=bool),
+            foreign=np.zeros((n_methods, n_tasks, 2)),
         )
 
     @property
@@ -72,6 +76,7 @@ class BlockProgress:
             done=np.pad(self.done, ((0, 0), (0, more))),
             accuracy=np.pad(self.accuracy, ((0, 0), (0, more))),
             redrawn=np.pad(self.redrawn, (0, more)),
+            foreign=np.pad(self.foreign, ((0, 0), (0, more), (0, 0))),
         )
 
     def keep_methods(self, chosen: NDArray[np.bool_]) -> BlockProgress:
@@ -82,6 +87,7 @@ class BlockProgress:
             accuracy=self.accuracy[chosen],
             seconds=self.seconds[chosen],
             reliability=self.reliability[chosen],
+            foreign=self.foreign[chosen],
         )
 
     def missing(self) -> list[tuple[tuple[int, ...], int, int]]:
@@ -158,6 +164,7 @@ def _check_block(block: BlockProgress, n_methods: int, n_tasks: int) -> None:
         if (array.shape, array.dtype) != (expected.shape, expected.dtype):
             raise ValueError(f"{name} is {array.dtype} {array.shape}, not {expected.dtype} {expected.shape}")
     check_shares("accuracies", block.accuracy[block.done])
+    check_shares("areas under curves", block.foreign)
     if not (np.isfinite(block.seconds) & (block.seconds >= 0)).all() or (block.reliability < 0).any():
         raise ValueError("a time or a count is negative")
 

@@ -14,7 +14,7 @@ from marginshot.evaluation.results import Evaluation, MethodResult, as_json
 from marginshot.evaluation.run import Run
 
 # Arguments that decide which tasks are drawn: a result of other ones has nothing in common with the run.
-_DRAWING = ("query", "dirichlet", "present", "seed", "prior")
+_DRAWING = ("query", "dirichlet", "present", "foreign", "seed", "prior")
 
 
 def continue_result(stored: Evaluation, run: Run) -> list[BlockProgress]:
@@ -42,6 +42,8 @@ def _enter(run: Run, bank: FeatureBank, settings: TaskSettings, held: dict[Any, 
         block.seconds[row] = result.seconds_per_task * result.tasks
         block.reliability[row] = result.reliability
         block.redrawn[tasks] |= result.redrawn
+        if result.foreign is not None:
+            block.foreign[row, tasks] = result.foreign
     return block
 
 

@@ -52,7 +52,7 @@ def writing_predictions(run: Run, path: str | os.PathLike[str]) -> Iterator[Call
     method         label of the method
     task           number of the task: with the seed it says which task it is
     row            row of the features that is the query
-    truth          class of the query, 0 … way − 1: a place in ``scores``
+    truth          class of the query, 0 … way − 1: a place in ``scores``; −1 for a foreign one
     scores         of all classes of the task, in double precision; the largest is the answer
     probabilities  of all classes of the task; missing for a method that gives none
     =============  =========================================================================

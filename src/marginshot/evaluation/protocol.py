@@ -227,6 +227,7 @@ def _record(outcome: Outcome, block: BlockProgress) -> None:
     rows, tasks = list(outcome.rows), slice(outcome.start, outcome.stop)
     block.accuracy[rows, tasks] = outcome.accuracy
     block.redrawn[tasks] = outcome.redrawn
+    block.foreign[rows, tasks] = outcome.foreign
     done, seconds, reliability = block.done.copy(), block.seconds.copy(), block.reliability.copy()
     done[rows, tasks] = True
     seconds[rows] += outcome.seconds

@@ -25,7 +25,7 @@ from marginshot._lib.reading import DamagedFileError, read_json, read_npz, readi
 FORMAT = "marginshot-output/1"
 
 # Fields of a result that are arrays -> how their names begin in the file beside the JSON.
-_ARRAYS = {"per_task": "result", "reliability": "reliability", "redrawn": "redrawn"}
+_ARRAYS = {"per_task": "result", "reliability": "reliability", "redrawn": "redrawn", "foreign": "foreign"}
 
 _REPEAT = "Evaluate again: repeat the command of the run, with --force."
 ROUNDING = 1e-6
@@ -66,6 +66,16 @@ class Calibration:
     confidence: tuple[float, ...]
     accuracy: tuple[float, ...]
     n_queries: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenSet:
+    """How well foreign queries are told: mean areas under the ROC and precision-recall curves, and half intervals."""
+
+    auroc: float
+    auroc_ci95: float
+    aupr: float
+    aupr_ci95: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +121,10 @@ class MethodResult:
         Counts behind ``calibration``; kept beside ``per_task``, as is the next. None in results of earlier versions.
     redrawn : ndarray of bool of shape (tasks,), optional
         Which tasks had their class shares drawn again.
+    open_set : OpenSet, optional
+        Where queries of foreign classes were among the queries; the accuracy is that on the others.
+    foreign : ndarray of shape (tasks, 2), optional
+        Areas behind ``open_set``, of every task; kept beside ``per_task``.
     """
 
     features: str
@@ -136,6 +150,8 @@ class MethodResult:
     given_prior: bool = False
     reliability: NDArray[np.int64] | None = field(default=None, repr=False)
     redrawn: NDArray[np.bool_] | None = field(default=None, repr=False)
+    open_set: OpenSet | None = None
+    foreign: NDArray[np.float64] | None = field(default=None, repr=False)
 
     @property
     def block(self) -> tuple[str, int, int | tuple[int, ...]]:
@@ -145,7 +161,7 @@ class MethodResult:
     def to_json(self) -> dict[str, Any]:
         """Everything but the arrays."""
         entry = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in _ARRAYS}
-        for name in ("difference", "calibration"):
+        for name in ("difference", "calibration", "open_set"):
             entry[name] = None if entry[name] is None else asdict(entry[name])
         return entry
 
@@ -283,6 +299,8 @@ def _read_result(entry: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> M
         curve = entry["calibration"]
         lists = {name: tuple(curve[name]) for name in ("confidence", "accuracy", "n_queries")}
         entry["calibration"] = Calibration(ece=curve["ece"], **lists)
+    if entry.get("open_set") is not None:
+        entry["open_set"] = OpenSet(**entry["open_set"])
     result = MethodResult(**entry)
     _check_values(result)
     return result
@@ -299,6 +317,8 @@ def _check_values(result: MethodResult) -> None:
         shares += [abs(result.difference.mean), result.difference.p_holm or 0.0]
     if result.calibration is not None:
         shares += [result.calibration.ece, *result.calibration.confidence, *result.calibration.accuracy]
+    if result.open_set is not None:
+        shares += [result.open_set.auroc, result.open_set.aupr]
     check_shares(f"the accuracies of {result.method}", np.array(shares))
     lengths = [result.ci95, result.seconds_per_task, result.ci95_classes or 0.0]
     if result.difference is not None:

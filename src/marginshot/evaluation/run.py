@@ -57,7 +57,7 @@ class Run:
             raise ValueError(f"The reference {self.reference!r} is not one of the methods: {', '.join(self.methods)}.")
         if len(set(self.settings)) < len(self.settings):
             raise ValueError("The same way and shot is asked for twice.")
-        queries = {(one.n_query_per_class, one.dirichlet, one.present) for one in self.settings}
+        queries = {(one.n_query_per_class, one.dirichlet, one.present, one.foreign) for one in self.settings}
         if len(queries) > 1:
             raise ValueError("Task settings of one run may differ in way and shot only; evaluate the rest in another.")
 
@@ -75,6 +75,7 @@ class Run:
             "query": first.n_query_per_class,
             "dirichlet": first.dirichlet,
             "present": first.present,
+            **({"foreign": first.foreign} if first.foreign else {}),
             "tasks": self.n_tasks,
             "seed": self.seed,
             **({} if all(bank.prior is None for bank in self.banks) else {"prior": self.prior or "given"}),

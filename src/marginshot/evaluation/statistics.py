@@ -144,6 +144,28 @@ def count_reliability(probabilities: NDArray[Any], predicted: Ints, labels: Ints
     return counts
 
 
+def detect_foreign(scores: Floats, foreign: NDArray[np.bool_]) -> Floats:
+    """How well ``scores`` (T, m) tell queries that are ``foreign`` (T, m): (T, 2), zeros where none are.
+
+    The first column is the area under the ROC curve, the second that under the precision-recall curve, by trapezoids.
+
+    Examples
+    --------
+    >>> detect_foreign(np.array([[3.0, 2.0, 1.0, 0.0]]), np.array([[True, False, True, False]])).round(3)
+    array([[0.75 , 0.792]])
+    """
+    areas = np.zeros((len(scores), 2))
+    for task in np.flatnonzero(foreign.any(axis=1) & ~foreign.all(axis=1)):
+        order = np.argsort(-scores[task], kind="stable")
+        ends = np.flatnonzero(np.append(np.diff(scores[task][order]) != 0, True))  # equal scores are one threshold
+        found = np.cumsum(foreign[task][order])[ends]
+        false = ends + 1 - found
+        recall = np.insert(found / found[-1], 0, 0.0)
+        areas[task, 0] = np.trapezoid(recall, np.insert(false / false[-1], 0, 0.0))
+        areas[task, 1] = np.trapezoid(np.insert(found / (found + false), 0, 1.0), recall)
+    return areas
+
+
 def reliability_curve(counts: Ints) -> tuple[Floats, Floats, Ints]:
     """Mean confidence, accuracy and number of queries of every bin that is not empty."""
     filled = counts[counts[:, 0] > 0]

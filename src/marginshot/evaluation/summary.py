@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from marginshot.data.features import FeatureBank
 from marginshot.data.sampler import TaskSampler, TaskSettings
 from marginshot.evaluation.checkpoint import BlockProgress
-from marginshot.evaluation.results import Calibration, Difference, Evaluation, FeatureRecord, MethodResult
+from marginshot.evaluation.results import Calibration, Difference, Evaluation, FeatureRecord, MethodResult, OpenSet
 from marginshot.evaluation.run import Run
 from marginshot.evaluation.statistics import (
     adjust_by_holm,
@@ -96,6 +96,8 @@ def _summarise_block(run: Run, bank: FeatureBank, settings: TaskSettings, block:
                 ci95_classes=interval_over_classes(accuracies[index], classes, n_classes),
                 reliability=block.reliability[index],
                 redrawn=block.redrawn[finished],
+                open_set=_summarise_open_set(block.foreign[index, finished]) if settings.foreign else None,
+                foreign=block.foreign[index, finished] if settings.foreign else None,
             )
         )
     return results
@@ -118,6 +120,11 @@ def _compare(
             ci95_classes=interval_over_classes(accuracies[index] - accuracies[reference], classes, n_classes),
         )
     return compared
+
+
+def _summarise_open_set(areas: NDArray[np.float64]) -> OpenSet:
+    (auroc, auroc_ci95), (aupr, aupr_ci95) = (mean_and_interval(column) for column in areas.T)
+    return OpenSet(auroc=auroc, auroc_ci95=auroc_ci95, aupr=aupr, aupr_ci95=aupr_ci95)
 
 
 def _summarise_calibration(counts: NDArray[np.int64]) -> Calibration | None:

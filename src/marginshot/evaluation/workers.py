@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from marginshot.batch.task import seconds_compiling
 from marginshot.data.sampler import TaskBatch, TaskSampler
-from marginshot.evaluation.statistics import N_BINS, count_reliability
+from marginshot.evaluation.statistics import N_BINS, count_reliability, detect_foreign
 from marginshot.methods.base import takes_row_numbers
 from marginshot.methods.prior import takes_prior
 
@@ -112,6 +112,7 @@ class Outcome:
     seconds: NDArray[np.float64]
     reliability: NDArray[np.int64]
     redrawn: NDArray[np.bool_]
+    foreign: NDArray[np.float64]
     answers: Answers | None = None
     warned: tuple[tuple[str, type[Warning]], ...] = ()
 
@@ -123,10 +124,10 @@ def predict(method: Method, batch: TaskBatch, stop: int | None = None) -> NDArra
     """Scores of the first ``stop`` tasks; an error names the method that raised it."""
     labels = batch.support_labels[:stop]
     try:
-        if takes_row_numbers(method):
+        given = batch.priors if takes_prior(method) else {}
+        if takes_row_numbers(method) and not given:
             rows = batch.support_rows[:stop], labels, batch.query_rows[:stop]
             return as_array(method.predict_table_scores(batch.table, *rows))
-        given = batch.priors if takes_prior(method) else {}
         priors = {name: beliefs[:stop] for name, beliefs in given.items()}
         return as_array(method.predict_scores(batch.support[:stop], labels, batch.query[:stop], **priors))
     except ValueError as error:
@@ -207,7 +208,9 @@ def _settle_worker() -> None:
 
 def _score_tasks(job: Job) -> Outcome:
     batch = job.sampler.batch(job.start, job.stop)
-    accuracy, seconds, reliability, kept, given = [], [], [], [], []
+    accuracy, seconds, reliability, kept, given, foreign = [], [], [], [], [], []
+    known = slice(job.sampler.settings.n_known)  # the foreign queries come last
+    truth = batch.query_labels[:, known]
     for label, method in job.methods.items():
         warm_up(method, batch)
         if not takes_row_numbers(method):
@@ -225,13 +228,14 @@ def _score_tasks(job: Job) -> Outcome:
         if np.isnan(scores).any():
             bad = job.start + int(np.isnan(scores).any(axis=(1, 2)).argmax())
             raise ValueError(f"Method {label!r} gave NaN as a score on task {bad}; its accuracy would mean nothing.")
-        predicted = scores.argmax(axis=2)
-        accuracy.append((predicted == batch.query_labels).mean(axis=1))
+        predicted = scores[:, known].argmax(axis=2)
+        accuracy.append((predicted == truth).mean(axis=1))
         probabilities = find_probabilities(method, scores)
         if job.keep_answers:
             kept.append(scores)
             given.append(probabilities)
-        reliability.append(_count(probabilities, predicted, batch.query_labels))
+        reliability.append(_count(None if probabilities is None else probabilities[:, known], predicted, truth))
+        foreign.append(detect_foreign(find_foreign_scores(method, scores, probabilities), batch.query_labels < 0))
     return Outcome(
         job.block,
         job.rows,
@@ -241,10 +245,27 @@ def _score_tasks(job: Job) -> Outcome:
         np.array(seconds),
         np.stack(reliability),
         batch.redrawn,
+        np.stack(foreign),
         Answers(batch.support_rows, batch.query_rows, batch.query_labels, batch.classes, np.stack(kept), tuple(given))
         if job.keep_answers
         else None,
     )
+
+
+def find_foreign_scores(
+    method: Method, scores: NDArray[np.float64], probabilities: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    """How foreign each query is, (T, n_query), by the method's own rule or as its best class is improbable."""
+    give = getattr(method, "foreign_scores", None)
+    if give is None:
+        return np.asarray(-(scores if probabilities is None else probabilities).max(axis=2))
+    found = as_array(give(scores))
+    if found.shape != scores.shape[:2] or np.isnan(found).any():
+        raise ValueError(
+            f"Method {method.name!r} must give foreign scores without NaN, of shape (tasks, queries), "
+            f"{scores.shape[:2]} here; got {found.shape}."
+        )
+    return found
 
 
 def _count(

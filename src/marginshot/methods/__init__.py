@@ -23,7 +23,9 @@ from marginshot.methods.fs_tmmc import FSMMC, FSTMMC, FSTMMCAuto, FSTMMCBalanced
 from marginshot.methods.ilpc import ILPC
 from marginshot.methods.label_propagation import LabelPropagation
 from marginshot.methods.laplacianshot import LaplacianShot, LaplacianShotEasyFSL, LaplacianShotUnrectified
+from marginshot.methods.lp_plus_plus import LPPlusPlus
 from marginshot.methods.matchingnet import MatchingNet
+from marginshot.methods.ostim import OSTIM
 from marginshot.methods.paddle import PADDLE
 from marginshot.methods.prior import PriorMethod, takes_prior
 from marginshot.methods.protolp import ProtoLP
@@ -50,6 +52,7 @@ __all__ = [
     "FSTMMC",
     "ILPC",
     "METHODS",
+    "OSTIM",
     "PADDLE",
     "PTMAP",
     "TIMGD",
@@ -64,6 +67,7 @@ __all__ = [
     "FSTMMCEstimatedPrior",
     "FSTMMCPrinted",
     "HardEMDirichlet",
+    "LPPlusPlus",
     "LabelPropagation",
     "LaplacianShot",
     "LaplacianShotEasyFSL",

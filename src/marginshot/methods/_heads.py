@@ -52,6 +52,20 @@ class CosineHead:
 
 
 @dataclass(frozen=True)
+class OpenCosineHead(CosineHead):
+    """A `CosineHead` with one more logit, for none of the classes: minus the mean of the others."""
+
+    def logits(self, rows: Array, weights: Array) -> Array:
+        """(T, M, D), (T, N, D) -> (T, M, N + 1)."""
+        closed = super().logits(rows, weights)
+        return np.concatenate((closed, -closed.mean(axis=2, keepdims=True)), axis=2)
+
+    def pull_back(self, rows: Array, weights: Array, slope: Array) -> Array:
+        """Derivative by the logits (T, M, N + 1) -> derivative by the weights (T, N, D)."""
+        return super().pull_back(rows, weights, slope[:, :, :-1] - slope[:, :, -1:] / weights.shape[1])
+
+
+@dataclass(frozen=True)
 class EuclideanHead:
     """``−scale/2 · ‖x − w‖²``."""
 
@@ -81,8 +95,9 @@ def train_head(
     centre: Centre,
     learning_rate: float,
     n_steps: int,
+    start: Array | None = None,
 ) -> Array:
-    """Query logits (T, n_query, N) after training the head with Adam, started from the class means.
+    """Query logits (T, n_query, N) after training the head with Adam.
 
     Parameters
     ----------
@@ -94,10 +109,13 @@ def train_head(
         Origin: the point subtracted from every row before it is scaled to unit length.
     learning_rate : float
     n_steps : int
+    start : ndarray of shape (T, N, D), optional
+        First weights, instead of the means of the classes' centred rows of unit length.
     """
     support, query = centre_and_normalize(tasks.support, tasks.query, centre)
-    n_support = support.shape[1]
-    targets = one_hot(tasks.labels, tasks.n_way, support.dtype)
+    start = class_means(support, tasks.labels, tasks.n_way) if start is None else start
+    n_support, n_logits = support.shape[1], head.logits(support[:, :1], start).shape[2]
+    targets = one_hot(tasks.labels, n_logits, support.dtype)
     rows = np.concatenate([support, query], axis=1) if objective.uses_query else support
 
     def gradient(weights: Array) -> Array:
@@ -105,7 +123,6 @@ def train_head(
         slopes = objective.gradient(logits[:, :n_support], targets, logits[:, n_support:])
         return head.pull_back(rows, weights, np.concatenate(slopes, axis=1))
 
-    start = class_means(support, tasks.labels, tasks.n_way)
     weights = adam(gradient, start, learning_rate=learning_rate, n_steps=n_steps)
     return head.logits(query, weights)
 

@@ -51,9 +51,21 @@ class FSTMMC:
     tol: float = 3e-4
     max_iter: int = 500
 
-    def predict_scores(self, support: Array, support_labels: NDArray[np.int64], query: Array) -> Array:
-        """(T, n_support, D), (T, n_support), (T, n_query, D) -> calibrated scores (T, n_query, n_way)."""
-        return solve_tasks(support, support_labels, query, Settings(**asdict(self))).scores
+    def predict_scores(
+        self,
+        support: Array,
+        support_labels: NDArray[np.int64],
+        query: Array,
+        *,
+        prior: Array | None = None,
+        support_prior: Array | None = None,
+    ) -> Array:
+        """(T, n_support, D), (T, n_support), (T, n_query, D) -> calibrated scores (T, n_query, n_way).
+
+        The support judges how far ``prior`` is trusted, by ``support_prior``; without that, it is taken as it is.
+        """
+        settings = Settings(**asdict(self))
+        return solve_tasks(support, support_labels, query, settings, prior=prior, support_prior=support_prior).scores
 
     def predict_table_scores(
         self,

@@ -43,6 +43,7 @@ def full_table(evaluation: Evaluation) -> Grid:
     reference = next((r.difference.to for r in evaluation.results if r.difference), None)
     titles = {result.method: result.title for result in evaluation.results}
     several_files = len(evaluation.features) > 1
+    is_open = any(result.open_set for result in evaluation.results)
     names = (*(("Features",) if several_files else ()), "Task", "Method")
     headers = (
         *names,
@@ -52,6 +53,7 @@ def full_table(evaluation: Evaluation) -> Grid:
         "Holm p",
         "Worst tenth %",
         "ECE %",
+        *(("AUROC %", "AUPR %") if is_open else ()),
         "ms/task",
     )
     sections = []
@@ -68,11 +70,20 @@ def full_table(evaluation: Evaluation) -> Grid:
                     Cell(p_value(result.difference.p_holm) if result.difference else ""),
                     Cell(percent(result.worst_tenth)),
                     Cell(percent(result.calibration.ece) if result.calibration else "–"),
+                    *_of_open_set(result),
                     Cell(duration(result.seconds_per_task)),
                 )
             )
         sections.append(tuple(rows))
     return Grid(headers=headers, sections=tuple(sections), n_text=len(names), title=describe_tasks(evaluation))
+
+
+def _of_open_set(result: MethodResult) -> tuple[Cell, ...]:
+    """Areas under the curves of foreign queries, where there were any."""
+    found = result.open_set
+    if found is None:
+        return ()
+    return Cell(percent(found.auroc, found.auroc_ci95)), Cell(percent(found.aupr, found.aupr_ci95))
 
 
 def name_of(result: MethodResult) -> str:
@@ -124,11 +135,11 @@ def paper_table(evaluation: Evaluation) -> Grid:
 def numbers_table(evaluation: Evaluation) -> Grid:
     """One row per method and block with plain numbers, for spreadsheets and data frames; the highest accuracy first."""
     headers = (
-        *("features", "way", "shot", "query", "dirichlet", "present", "seed", "tasks", "redrawn_tasks"),
+        *("features", "way", "shot", "query", "dirichlet", "present", "foreign", "seed", "tasks", "redrawn_tasks"),
         *("method", "transductive", "given_prior", "accuracy", "ci95", "among_best", "worst_tenth", "seconds_per_task"),
-        *("difference_to", "difference", "difference_ci95", "p_holm", "ece"),
+        *("difference_to", "difference", "difference_ci95", "p_holm", "ece", "auroc", "aupr"),
     )
-    regime = [evaluation.arguments.get(name) for name in ("dirichlet", "present", "seed")]
+    regime = [evaluation.arguments.get(name) for name in ("dirichlet", "present", "foreign", "seed")]
     rows = []
     for r in (result for block in ranked_blocks(evaluation) for result in block):
         gap, curve = r.difference, r.calibration
@@ -147,6 +158,7 @@ def numbers_table(evaluation: Evaluation) -> Grid:
             ),
             *((gap.to, gap.mean, gap.ci95, gap.p_holm) if gap else [None] * 4),
             curve.ece if curve else None,
+            *((r.open_set.auroc, r.open_set.aupr) if r.open_set else (None, None)),
         )
         rows.append(tuple(Cell("" if value is None else str(value)) for value in values))
     return Grid(headers=headers, sections=(tuple(rows),), n_text=1)
@@ -162,6 +174,8 @@ def describe_tasks(evaluation: Evaluation) -> str:
     ]
     if arguments.get("present") is not None:
         parts.append(f"{arguments['present']} classes present")
+    if arguments.get("foreign"):
+        parts.append(f"and of {arguments['foreign']} foreign classes")
     if arguments.get("dirichlet") is not None:
         parts.append(f"Dirichlet {arguments['dirichlet']:g}")
     if arguments.get("prior") is not None:
