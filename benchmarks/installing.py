@@ -75,7 +75,16 @@ def install(tree: Path, extras: str, folder: Path, name: str) -> Path:
     venv.create(environment, symlinks=True, with_pip=False)
     python = environment / "bin" / "python"
     began = time.perf_counter()
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", f"{tree}[{extras}]"]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        str(python),
+        "install",
+        "--quiet",
+        f"{tree}[{extras}]" if extras else str(tree),
+    ]
     subprocess.run(pip, check=True)
     seconds = time.perf_counter() - began
     size = sum(path.lstat().st_size for path in environment.rglob("*") if not path.is_dir())
