@@ -8,7 +8,7 @@ EXTRAS := pictures,texts,sounds,heif,studio,evaluate,figures,parquet,tune,scale,
 CORE := studio,evaluate,figures,parquet,tune,scale
 comma := ,
 
-# Commands and workers that the tests start would compile everything they import, each time: twice the time of all tests.
+# Commands and workers that the tests start would compile everything they import, each time.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: axe demo test lint docs coverage lowest bench results crash fuzz lock audit clean
