@@ -138,15 +138,18 @@ def processor_seconds() -> float:
 
 def page(python: Path, folder: Path) -> None:
     """Seconds until the studio says its address."""
-    began = time.perf_counter()
+    began, used = time.perf_counter(), processor_seconds()
     command = [str(python), "-c", GUARD, "studio", "photos", "--no-browser", "--port", "0"]
     with subprocess.Popen(
         command, cwd=folder, env=environment_in(folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         address = process.stdout.readline()
-        print(f"- the studio's page: {time.perf_counter() - began:.1f} s", flush=True)
+        seconds = time.perf_counter() - began
         process.terminate()
+        process.wait()
+        used = processor_seconds() - used
+        print(f"- the studio's page: {seconds:.1f} s, of the processor at most {used:.1f} s", flush=True)
         if not address.startswith("http"):
             sys.exit("The studio did not start.")
 
