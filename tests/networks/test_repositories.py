@@ -213,7 +213,7 @@ def test_what_cannot_be_had_is_one_sentence(hub, cache, content, monkeypatch):
 
 
 def test_nothing_is_asked_where_a_path_is_meant(hub, cache):
-    for name in ("./somebody/words", "networks/own.onnx", "/somebody/words", "a/b/c", "C:\\a/b"):
+    for name in ("./somebody/words", "networks/own.onnx", "runs/best.pth", "/somebody/words", "a/b/c", "C:\\a/b"):
         assert repositories.Repository.parse(name) is None
     with pytest.raises(FileNotFoundError, match="There is no network"):
         encoded("networks/own.onnx", "red")

@@ -21,6 +21,8 @@ from marginshot.networks.own_files import SIDE_FILES, choose_network, weights_ap
 
 _PART = r"[\w-][\w.-]{0,95}"
 _NAME = re.compile(rf"(?P<name>{_PART}/{_PART}?)(?:@(?P<revision>[\w.-]+))?(?:/(?P<file>onnx/[\w-][\w.-]*\.onnx))?")
+# Endings of files: who mistypes the path of one asks for no download.
+_FILES = (".onnx", ".pth", ".pt", ".tar", ".ckpt", ".bin", ".safetensors")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _NETWORK = re.compile(r"onnx/[\w-][\w.-]*")  # and its weights
 _LISTING = "files.json"
@@ -58,7 +60,7 @@ class Repository:
         >>> Repository.parse("networks/own.onnx")
         """
         found = _NAME.fullmatch(name)
-        if found is None or found["name"].lower().endswith(".onnx"):
+        if found is None or found["name"].lower().endswith(_FILES):
             return None
         return cls(**found.groupdict())
 
