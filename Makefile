@@ -8,6 +8,9 @@ EXTRAS := pictures,texts,sounds,heif,studio,evaluate,figures,parquet,tune,scale,
 CORE := studio,evaluate,figures,parquet,tune,scale
 comma := ,
 
+# Commands and workers that the tests start would compile everything they import, each time.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: axe demo test lint docs coverage lowest bench results crash fuzz lock audit clean
 
 # Five methods on the same tasks, 5,000 a number of shots, then a thousand pictures labelled from five examples a class.

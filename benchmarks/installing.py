@@ -2,8 +2,8 @@
 
     python benchmarks/installing.py [--before COMMIT] [--all]
 
-Installs the package into empty environments by uv, and prints a Markdown table of their sizes and of the seconds that
-resolving, fetching and unpacking took (packages that uv has in its cache are not fetched again). In the largest one
+Installs the package into empty environments by pip, and prints a Markdown table of their sizes, byte code included, and
+of the seconds that resolving, fetching, unpacking and compiling took; pip itself is not in them. In the largest one
 it then runs the first commands of a new user, with connections refused: a folder of photographs and a table of texts
 labelled, a table of results, the page of the studio. ``--before`` does all this for an older commit first, with the
 extras that did the same there: PyTorch among them, so that only its core is installed without ``--all``.
@@ -14,12 +14,12 @@ from __future__ import annotations
 import argparse
 import os
 import resource
-import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
 import time
+import venv
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        print("| tree | extras | MB | MB of byte code, which pip adds | seconds to install |\n|---|---|---|---|---|")
+        print("| tree | extras | MB | of it byte code, MB | seconds to install |\n|---|---|---|---|---|")
         if asked.before:
             tree = unpack(asked.before, folder / "before")
             wanted = EXTRAS_BEFORE if asked.all else EXTRAS_BEFORE[:1]
@@ -72,25 +72,25 @@ def unpack(commit: str, folder: Path) -> Path:
 def install(tree: Path, extras: str, folder: Path, name: str) -> Path:
     """Python of a new environment with the package; prints a row about it."""
     environment = folder / f"{name}-{extras.replace(',', '-') or 'core'}"
-    uv = shutil.which("uv") or str(Path(sys.executable).with_name("uv"))
-    subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, str(environment)], check=True)
+    venv.create(environment, symlinks=True, with_pip=False)
     python = environment / "bin" / "python"
     began = time.perf_counter()
-    subprocess.run([uv, "pip", "install", "--quiet", "--python", str(python), f"{tree}[{extras}]"], check=True)
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        str(python),
+        "install",
+        "--quiet",
+        f"{tree}[{extras}]" if extras else str(tree),
+    ]
+    subprocess.run(pip, check=True)
     seconds = time.perf_counter() - began
     size = sum(path.lstat().st_size for path in environment.rglob("*") if not path.is_dir())
-    code = size_of_byte_code(python, environment)
+    code = sum(path.stat().st_size for path in environment.rglob("*.pyc"))
     print(f"| {name} | {extras or '(none)'} | {size / 1e6:.0f} | {code / 1e6:.0f} | {seconds:.0f} |", flush=True)
     return python
-
-
-def size_of_byte_code(python: Path, environment: Path) -> int:
-    """Bytes of the byte code that pip writes when it installs, and uv does not."""
-    with tempfile.TemporaryDirectory() as elsewhere:  # the first commands are to find none
-        usual = {**os.environ, "PYTHONPYCACHEPREFIX": elsewhere}
-        command = [str(python), "-m", "compileall", "-qq", str(environment / "lib")]
-        subprocess.run(command, check=False, env=usual)  # some packages ship templates that are no Python
-        return sum(path.stat().st_size for path in Path(elsewhere).rglob("*.pyc"))
 
 
 def first_commands(python: Path, folder: Path, name: str, researcher: Path | None = None) -> None:
@@ -138,15 +138,18 @@ def processor_seconds() -> float:
 
 def page(python: Path, folder: Path) -> None:
     """Seconds until the studio says its address."""
-    began = time.perf_counter()
+    began, used = time.perf_counter(), processor_seconds()
     command = [str(python), "-c", GUARD, "studio", "photos", "--no-browser", "--port", "0"]
     with subprocess.Popen(
         command, cwd=folder, env=environment_in(folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         address = process.stdout.readline()
-        print(f"- the studio's page: {time.perf_counter() - began:.1f} s", flush=True)
+        seconds = time.perf_counter() - began
         process.terminate()
+        process.wait()
+        used = processor_seconds() - used
+        print(f"- the studio's page: {seconds:.1f} s, of the processor at most {used:.1f} s", flush=True)
         if not address.startswith("http"):
             sys.exit("The studio did not start.")
 

@@ -2,9 +2,20 @@ import hashlib
 import itertools
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Workers share the cores: threads of BLAS that wait for those of another worker spin, which took three times the
+    # processor's time of tests that solve. NumPy and SciPy read this once; commands that the tests start do not.
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+            patch.setenv(name, os.environ.get(name, "1"))
+        import scipy.linalg  # noqa: F401
+
+from threadpoolctl import threadpool_info, threadpool_limits
 
 ROOT = Path(__file__).parents[1]
 
@@ -35,6 +46,15 @@ def own_sessions(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
 
 
 _NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """BLAS has two threads during the test."""
+    with threadpool_limits(2, "blas"):
+        if not any(pool["num_threads"] == 2 for pool in threadpool_info()):
+            pytest.skip("BLAS has one thread only")
+        yield
 
 
 @pytest.fixture(scope="session")

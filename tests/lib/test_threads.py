@@ -15,6 +15,7 @@ def threads_of_blas():
     return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
 
 
+@pytest.mark.usefixtures("two_threads")
 def test_overlapping_limits_leave_the_number_of_threads_as_it_was():
     before, limited, done = threads_of_blas(), threading.Event(), threading.Event()
 
@@ -32,6 +33,7 @@ def test_overlapping_limits_leave_the_number_of_threads_as_it_was():
     assert threads_of_blas() == before
 
 
+@pytest.mark.usefixtures("two_threads")
 def test_the_limit_of_another_thread_is_not_ours():
     before = n_threads()
     limited, done = threading.Event(), threading.Event()

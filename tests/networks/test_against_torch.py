@@ -37,11 +37,11 @@ def test_the_middle_of_a_long_picture_is_that_of_the_whole():
 
     rng = np.random.default_rng(0)
     picture = image.fromarray(rng.integers(0, 256, (700, 40, 3), dtype=np.uint8))
-    found = pictures.middle_square(picture, 32)
+    found = pictures.square(picture, 32, 32)
     whole = np.asarray(picture.resize((32, 560), image.Resampling.BICUBIC))[264:296]
     assert np.abs(found.astype(int) - whole).max() <= 1
     line = image.fromarray(rng.integers(0, 256, (30_000, 1, 3), dtype=np.uint8))
-    assert pictures.middle_square(line, 32).shape == (32, 32, 3)
+    assert pictures.square(line, 32, 32).shape == (32, 32, 3)
 
 
 TEXTS = [

@@ -2,7 +2,7 @@
 
 The network is closed meanwhile: nobody asked for it.
 
-    python tests/safety/crash.py [--every N] [SCENARIO ...]
+    python tests/safety/crash.py [--every N] [--half 0|1] [SCENARIO ...]
 
 A trial is a fork of this process, which has run each command once before and so has all its libraries warm. It holds
 every pool of threads to one thread, because a fork takes no other along.
@@ -319,11 +319,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("scenarios", nargs="*", default=list(SCENARIOS))
     parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--half", type=int, choices=(0, 1), help="Run every second scenario.")
     options = parser.parse_args()
+    scenarios = options.scenarios if options.half is None else options.scenarios[options.half :: 2]
     tried = close_network()
     use_small_encoders()
     problems = []
-    for name in options.scenarios:
+    for name in scenarios:
         found = try_scenario(name, options.every)
         sys.stdout.write(f"{name}: {len(found)} problems\n")
         sys.stdout.flush()

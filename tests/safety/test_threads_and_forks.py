@@ -32,7 +32,7 @@ def limited() -> set[int]:
         return threads_of_blas()
 
 
-needs_threads = pytest.mark.skipif(max(threads_of_blas(), default=1) < 2, reason="BLAS has one thread only")
+needs_threads = pytest.mark.usefixtures("two_threads")
 
 
 @needs_threads

@@ -14,6 +14,7 @@ from marginshot._lib.files import atomic_path, sweep
 from marginshot.cli._output import check_outputs
 from marginshot.data.features import FeatureBank
 from marginshot.labelling.items.store import Store
+from signals import hearing_signals
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="rights, devices and signals of Unix")
 
@@ -166,7 +167,7 @@ app.main(["wait"])
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_signals_end_a_command_as_ctrl_c_does(number):
-    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "preexec_fn": hearing_signals}
     with subprocess.Popen([sys.executable, "-c", _WAIT], **piped) as child:
         first = child.stdout.readline()
         child.send_signal(number)

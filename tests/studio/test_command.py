@@ -19,6 +19,7 @@ from marginshot.cli.app import app
 from marginshot.labelling import Session
 from marginshot.studio.access import Access
 from marginshot.studio.server import USUAL_PORT, listen
+from signals import hearing_signals
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals")
 
@@ -47,7 +48,8 @@ def source(tmp_path, monkeypatch):
 def studio(source, *options):
     """A client of the command, and its process, which may connect to nothing."""
     words = [sys.executable, "-c", OFFLINE, "studio", str(source), "--no-browser", "--port", "0", *options]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "preexec_fn": hearing_signals}
+    with subprocess.Popen(words, **piped) as process:
         try:
             address = urlsplit(process.stdout.readline().strip())
             client = Client(Access(host="127.0.0.1", port=address.port, token=address.query.removeprefix("token=")))

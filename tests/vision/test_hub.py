@@ -3,7 +3,7 @@
 import pytest
 
 from marginshot.labelling.items.encoders import TextEncoder
-from marginshot.vision.hub import is_online
+from marginshot.networks.hub import is_online
 
 hub = pytest.importorskip("huggingface_hub", reason="comes with the extras vision and text")
 
@@ -34,5 +34,6 @@ def test_a_model_that_cannot_be_had_is_asked_for_once(asked):
 def test_an_earlier_download_does_without_the_hub(asked, monkeypatch):
     monkeypatch.setattr(hub, "snapshot_download", lambda name, local_files_only: name)
     assert not is_online("somebody/model")
-    monkeypatch.setattr(hub.HfApi, "model_info", lambda self, name, timeout: None)
+    told = hub.ModelInfo(id="somebody/model", sha="0" * 40, siblings=[])
+    monkeypatch.setattr(hub.HfApi, "model_info", lambda self, name, **options: told)
     assert is_online("somebody/model")

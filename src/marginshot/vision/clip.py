@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from marginshot.networks.hub import first_line, is_online
 from marginshot.vision.devices import torch_device
-from marginshot.vision.hub import first_line, is_online
 
 
 class LoadedClip:

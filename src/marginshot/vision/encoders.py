@@ -10,9 +10,9 @@ import torch
 from timm.data import create_transform, resolve_data_config
 from torch import nn
 
+from marginshot.networks.hub import first_line, is_online
 from marginshot.vision.backbones import build_backbone
 from marginshot.vision.efficientnet import OFFLINE_ENCODER, load_efficientnet_lite0
-from marginshot.vision.hub import first_line, is_online
 from marginshot.vision.preprocessing import Preprocessing, plain_preprocessing, published_preprocessing
 from marginshot.vision.published import load_published
 from marginshot.vision.runs import RunFolder, load_part, read_tensors

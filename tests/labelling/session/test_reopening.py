@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -311,7 +312,7 @@ def test_what_others_say_while_pictures_are_read_is_heard(photos, own_sessions, 
         looks.append(set(said))
         if len(looks) == 1:
             (path,) = own_sessions.glob("*.sqlite")
-            with sqlite3.connect(path) as log:
+            with closing(sqlite3.connect(path)) as log, log:
                 labels = '{"labels": {"blue": ["blue-4.png"]}}'
                 ((seq,),) = log.execute("SELECT MAX(seq) + 1 FROM events")
                 row = (seq, 0.0, "label", labels)

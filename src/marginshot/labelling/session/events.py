@@ -12,6 +12,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
@@ -84,6 +85,8 @@ class EventLog:
             self._connection = sqlite3.connect(
                 self._file_path or ":memory:", timeout=_PATIENCE, isolation_level=None, check_same_thread=False
             )
+            # Python 3.13 warns of a connection that is left to the collector, such as that of a session nobody closed.
+            weakref.finalize(self, self._connection.close).atexit = False
             if self._file_path is None and self.path is not None and self.path.exists():
                 with closing(sqlite3.connect(self.path, timeout=_PATIENCE)) as file:
                     file.backup(self._connection)
