@@ -68,6 +68,14 @@ def test_no_number_of_a_model_may_be_missing(honest, tmp_path):
     assert tried > 10
 
 
+def test_models_of_0_2_have_one_threshold_for_all_classes(honest, tmp_path):
+    def change(arrays):
+        arrays["threshold"] = np.array(0.25)
+
+    model = load_model(forge(honest, tmp_path / "old", change, part="rejection.npz"))
+    assert model.rejection.threshold.tolist() == [0.25] * len(model.rejection.centres)
+
+
 @pytest.mark.parametrize("index", [-1, 36, 2**31])
 def test_neighbours_are_rows_that_there_are(honest, tmp_path, index):
     def change(arrays):
