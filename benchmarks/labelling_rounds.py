@@ -158,8 +158,8 @@ def corrections_table(draws: int, size: int = 40) -> Iterator[tuple[str, list[st
 def answers_with(X: NDArray[np.float32], given: Rows, names: Names) -> Rows:
     """Class of each row (n,) by the given labels and the names."""
     table = NamedRows(X, names)
-    known, weights = table.examples(given)
-    return table.refitter.fit(known, sample_weight=weights).transduction_[: len(X)]
+    known, of_rows = table.examples(given)
+    return table.refitter.fit(known, **of_rows).transduction_[: len(X)]
 
 
 def worklist_table(draws: int) -> Iterator[tuple[str, list[str]]]:

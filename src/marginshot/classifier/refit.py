@@ -145,7 +145,8 @@ class Refitter:
     def fit(self, y: ArrayLike, **of_rows: ArrayLike | None) -> TransductiveMaxMarginClassifier:
         """A classifier fitted from scratch to labels ``y`` (n_rows,), −1 where unknown; later refits start from it.
 
-        ``of_rows`` are the other arguments of the classifier's `fit`: sample_weight, groups, domains, picked.
+        ``of_rows`` are the other arguments of the classifier's `fit`: sample_weight, groups, domains, picked,
+        class_prior.
         """
         return self._fit(y, of_rows, None)
 

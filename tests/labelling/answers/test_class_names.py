@@ -56,9 +56,9 @@ def clusters():
 def test_names_alone_label_every_row(clusters):
     X, y, centres = clusters
     table = NamedRows(X, Names(centres, np.arange(4)))
-    labels, weights = table.examples(np.full(120, -1))
+    labels, of_rows = table.examples(np.full(120, -1))
     assert labels.tolist() == [-1] * 120 + [0, 1, 2, 3]
-    answers = table.refitter.fit(labels, sample_weight=weights).transduction_[:120]
+    answers = table.refitter.fit(labels, **of_rows).transduction_[:120]
     assert np.mean(answers == y) == 1.0
 
 
@@ -67,8 +67,8 @@ def test_a_class_known_by_name_alone_is_answered_beside_classes_with_examples(cl
     given = np.where(np.arange(120) % 30 < 2, y, -1)
     given[y == 3] = -1
     table = NamedRows(X, Names(centres, np.arange(4)))
-    known, weights = table.examples(given)
-    answers = table.refitter.fit(known, sample_weight=weights).transduction_[:120]
+    known, of_rows = table.examples(given)
+    answers = table.refitter.fit(known, **of_rows).transduction_[:120]
     assert np.mean(answers[y == 3] == 3) == 1.0
 
 
@@ -108,12 +108,54 @@ def test_an_example_counts_less_beside_a_name_that_fits(clusters):
     X, y, centres = clusters
     given = np.where((np.arange(120) % 30 < 3) & (y < 3), y, -1)
     names = Names(centres[[0, 2, 1]], np.array([0, 1, 3]))
-    weights = NamedRows(X, names).examples(given)[1][:120]
+    weights = NamedRows(X, names).examples(given)[1]["sample_weight"][:120]
     of_names = names.weights(X, given)
     np.testing.assert_allclose(weights[given == 0], 1 - 2 / 3 * of_names[0])
     np.testing.assert_allclose(weights[given == 1], 1 - 2 / 3 * of_names[1])
     assert of_names[0] > of_names[1]
     assert (weights[given == 2] == 1).all()
+
+
+def test_names_are_beliefs_once_an_item_has_a_label(clusters):
+    X, y, centres = clusters
+    table = NamedRows(X, Names(centres[:3], np.arange(3)))
+    given = np.full(120, -1)
+    assert table.examples(given)[1]["class_prior"] is None
+    given[np.flatnonzero(y == 3)[0]] = 3
+    beliefs = table.examples(given)[1]["class_prior"]
+    assert beliefs.shape == (123, 4)
+    np.testing.assert_allclose(beliefs[:120].sum(axis=1), 1)
+    assert not beliefs[120:].any()
+    assert np.mean(beliefs[:120].argmax(axis=1)[y < 3] == y[y < 3]) == 1.0
+    of_names = np.log(beliefs[:120, :3])  # a class without a name is as likely as a name of mean likeness
+    np.testing.assert_allclose(np.log(beliefs[:120, 3]), of_names.mean(axis=1))
+
+
+def test_beliefs_have_a_column_for_each_class_that_is_known_whatever_the_others_are_called(clusters):
+    X, y, centres = clusters
+    given = np.where((np.arange(120) % 30 == 0) & (y == 3), 5, -1)  # class 0 has no name, 4 neither name nor example
+    known, of_rows = NamedRows(X, Names(centres[:3], np.arange(1, 4))).examples(given)
+    assert np.unique(known).tolist() == [-1, 1, 2, 3, 5]
+    assert np.mean(of_rows["class_prior"][:120].argmax(axis=1)[y < 3] == y[y < 3]) == 1.0
+
+
+def test_beliefs_are_trusted_as_far_as_labels_confirm_the_names(clusters):
+    X, y, centres = clusters
+    given = np.where(np.arange(120) % 30 < 5, y, -1)
+
+    def trust(names):
+        table = NamedRows(X, Names(names, np.arange(4)))
+        known, of_rows = table.examples(given)
+        return table.refitter.fit(known, **of_rows).class_prior_weight_
+
+    assert trust(centres) > 0.5 > 0.2 > trust(centres[[1, 2, 3, 0]])
+
+
+def test_without_names_nothing_is_believed(clusters):
+    X, y, _ = clusters
+    known, of_rows = NamedRows(X, None).examples(np.where(np.arange(120) % 30 < 5, y, -1))
+    assert len(known) == 120
+    assert set(of_rows.values()) == {None}
 
 
 def test_names_of_texts_are_embedded_as_texts(encoded):
@@ -145,6 +187,6 @@ def test_tickets_from_names_alone():
     encoder = TextEncoder(device="cpu")
     X = embed(text_rows([ticket["body"] for ticket in tickets], [""] * len(tickets)), encoder, None).X
     table = NamedRows(X, embed_names(classes, encoder, None))
-    known, weights = table.examples(np.full(len(X), -1))
-    answers = table.refitter.fit(known, sample_weight=weights).transduction_[: len(X)]
+    known, of_rows = table.examples(np.full(len(X), -1))
+    answers = table.refitter.fit(known, **of_rows).transduction_[: len(X)]
     assert np.mean([classes[answer] == name for answer, name in zip(answers, truth, strict=True)]) >= 0.9

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from marginshot.labelling import Session, label_embeddings
+from marginshot.classifier.refit import Refitter
+from marginshot.labelling import Session, label_embeddings, label_table
 from marginshot.labelling.items.collection import UNKNOWN
 from marginshot.labelling.items.embed import embed_batches, silent
 from marginshot.labelling.items.kinds import PICTURE
@@ -250,6 +251,29 @@ def test_texts_are_answered_from_the_names_of_classes_alone(tmp_path):
         session.rename("train", "travel")
         session.add_class("c17")
         assert session.solve().classes == ("travel", "cake")
+
+
+@pytest.mark.usefixtures("encoded")
+@pytest.mark.parametrize("complete", [False, True])
+def test_names_are_beliefs_of_a_session_as_of_a_run(tmp_path, monkeypatch, complete):
+    believed, fit = [], Refitter._fit
+
+    def recorded(self, y, of_rows, last):
+        believed.append(of_rows["class_prior"])
+        return fit(self, y, of_rows, last)
+
+    monkeypatch.setattr(Refitter, "_fit", recorded)
+    texts = ["late train", "late bus train", "sweet cake", "sweet cake pie", "late bus", "sweet pie"]
+    write_table({"body": texts}, tmp_path / "t.csv")
+    with Session.open(tmp_path / "t.csv", text="body", classes=["train", "cake"]) as session:
+        session.solve(complete=complete)
+        session.label({0: "train", 1: "train", 2: "cake", 3: "cake"})
+        answers = session.solve(complete=complete)
+    write_table({"body": texts, "label": ["train", "train", "cake", "cake", "", ""]}, tmp_path / "r.csv")
+    assert label_table(tmp_path / "r.csv", text="body", label="label").labels == tuple(answers.labels)
+    assert believed[0] is None  # names alone are rows alone
+    assert believed[1].argmax(axis=1)[:4].tolist() == [0, 0, 1, 1]
+    np.testing.assert_allclose(believed[1][:6], believed[-1][:6, ::-1])  # a run sorts its classes
 
 
 def correction_of(session):

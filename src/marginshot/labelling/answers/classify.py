@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from marginshot.model.transforms import differ_in_length
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.integer]
+OfRows = dict[str, NDArray[Any] | None]
 
 # Suggestions computed per suggestion wanted: where items have events, only one of each event is kept.
 _SPARE = 5
@@ -49,7 +50,7 @@ class NamedRows:
     ----------
     X : ndarray of shape (n_items, n_features)
     names : Names or None
-        Embeddings of class names, which become labelled rows after the items.
+        Embeddings of class names, which become labelled rows after the items, and beliefs about these.
     events : ndarray of int64 of shape (n_items,), optional
         Event of each item: those of one are one example, and have one answer.
     domains : ndarray of int64 of shape (n_items,), optional
@@ -91,20 +92,31 @@ class NamedRows:
         n_names = len(self.rows) - len(self.X)
         return np.concatenate((self.events, self.events.max(initial=-1) + 1 + np.arange(n_names)))
 
-    def examples(self, given: Codes) -> tuple[Codes, Array | None]:
-        """Class of each row, (n_rows,), and its weight, (n_rows,) or None for equal weights.
+    def examples(self, given: Codes) -> tuple[Codes, OfRows]:
+        """Class of each row, (n_rows,), UNKNOWN where it is no example, and the arguments that fit it to them.
 
-        The class is UNKNOWN for rows that are no example. ``given`` (n_items,) has the classes of items, negative
-        where an item is no example. Names of weight 0 are left out.
+        ``given`` (n_items,) has the classes of items, negative where an item is no example. The arguments are
+        those of the classifier's `fit`, each of them None where there is nothing to say. Names of weight 0 are no
+        examples. Names are beliefs about the items, too, once an item has a label.
         """
         known = np.maximum(one_example_each(given, self.events), UNKNOWN)
+        of_rows: OfRows = {"groups": self.groups, "domains": self.domains, "sample_weight": None, "class_prior": None}
         if self._placed is None:
-            return known, None
+            return known, of_rows
         classes, weights = self._placed.classes, self._placed.weights(self.X, known)
         taken = _TAKEN_BY_NAME * np.bincount(classes, weights, max(classes.max(), known.max(initial=0)) + 1)
         of_items = 1.0 - np.where(known >= 0, taken[known], 0.0)
-        named = np.where(weights > 0, classes, UNKNOWN)
-        return np.concatenate((known, named)), np.concatenate((of_items, weights))
+        rows = np.concatenate((known, np.where(weights > 0, classes, UNKNOWN)))
+        of_rows["sample_weight"] = np.concatenate((of_items, weights))
+        if (known >= 0).any():
+            beliefs = self._placed.beliefs(self._likeness, np.unique(rows[rows >= 0]))
+            of_rows["class_prior"] = np.pad(beliefs, ((0, len(classes)), (0, 0)))  # nothing is believed of names
+        return rows, of_rows
+
+    @cached_property
+    def _likeness(self) -> NDArray[np.floating]:
+        """Cosines (n_items, n_named) of the items with the names."""
+        return cast(Names, self._placed).likeness(self.X - self.X.mean(axis=0))
 
     def find_foreign(self, known: Codes, given: Codes, lose: float) -> tuple[Rejection, NDArray[np.bool_]]:
         """Rule that rejects a share ``lose`` of known classes' items at most, and the foreign items, (n_items,).
@@ -280,13 +292,8 @@ def label_named_rows(
 ) -> tuple[Answers, TransductiveMaxMarginClassifier, Rejection]:
     """Label all items of a ``table`` as `label_rows` does, with all that is known of them."""
     n_items, events = len(table.X), table.events
-    known, weights = table.examples(given)
-    classifier = table.refitter.fit(
-        np.array([*classes, ""], dtype=object)[known],
-        sample_weight=weights,
-        groups=table.groups,
-        domains=table.domains,
-    )
+    known, of_rows = table.examples(given)
+    classifier = table.refitter.fit(np.array([*classes, ""], dtype=object)[known], **of_rows)
     rejection, foreign = table.find_foreign(known, given, settings.lose)
     probabilities = classifier.label_distributions_
     unlabelled = (given < 0) & (given != NONE)

@@ -140,7 +140,7 @@ class Solver:
             answers = make_answers(state, rows, np.empty(0, dtype=np.int32), np.zeros((0, 0)), np.zeros(0, dtype=bool))
             return Solved(state, answers, rows, self._listed[rows], EmbeddingView(X))
         table, given = self._prepare(state.classes, rows, X), examples_of(state, rows)
-        known, weights = table.examples(given)
+        known, of_rows = table.examples(given)
         ids = np.array([own.id for place, own in enumerate(state.classes) if (known == place).any()], dtype=np.int32)
         if len(ids) < 2:
             nothing = np.zeros((len(rows), len(ids)))
@@ -150,7 +150,7 @@ class Solver:
         with giving_way(wait):
             fit = refitter.fit if complete else refitter.refit
             picked = np.pad(picked_rows(state)[rows], (0, len(y) - len(rows)))
-            classifier = fit(y, sample_weight=weights, groups=table.groups, domains=table.domains, picked=picked)
+            classifier = fit(y, picked=picked, **of_rows)
         rejection, foreign = table.find_foreign(known, given, LabelSettings().lose)
         correction, found = (
             fit_correction(find_evidence(state, ids), np.sum((known >= 0) & ~picked) / len(ids)),
