@@ -237,8 +237,10 @@ class _Found:
 
     def _sort(self) -> None:
         rows, places, values = (np.concatenate(parts) for parts in zip(self.kept, *self.waiting, strict=True))
-        order = np.lexsort((places, -values, rows))
-        starts = np.searchsorted(rows[order], np.arange(self.n))
+        # One key, because NumPy sorts one column ten times faster than three: cosines lie in −1 to 1, or are −inf.
+        keys = 4.0 * rows - np.maximum(values, -1.5)
+        order = np.argsort(keys)
+        starts = np.searchsorted(keys[order], 4.0 * np.arange(self.n) - 2.0)
         best = order[(starts[:, None] + np.arange(self.k)).ravel()]
         self.kept = rows[best], places[best], values[best]
         self.least = self.kept[2].reshape(self.n, self.k)[:, -1]
