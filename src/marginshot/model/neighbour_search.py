@@ -43,7 +43,7 @@ _ROUNDS = 6
 # for nearly all cells, and no row is much nearer than another there.
 _SHARE = 0.985
 _ASKED = 512
-_FEWEST, _MOST, _COMPARED = 8, 64, 6_000
+_FEWEST, _MOST, _COMPARED = 8, 64, 4_000
 _LARGE = 8  # cells of more than so many times the average are cut: many copies of a row would be compared in pairs
 _PART = 8_192  # rows that look into cells together
 _WAITING = 8  # cosines a row that are kept before they are sorted; time is flat from 4 to 16
