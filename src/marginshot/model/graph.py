@@ -46,7 +46,7 @@ FULL_DIMENSION = 5.0  # up to which ω = 1. Flat: 3.3 to 7.5 within 0.1; 7.5 cos
 DOUBT = 1e-3  # probability that stays with every class. Flat: half or twice
 LEAST_SQUARE = 1e-6  # rows of unit length whose squared distance is smaller are copies of each other
 LEAST_REACHED = 1e-7  # of F, summed over the classes; less is numerical error
-# Of the conjugate gradients; 35 iterations are usual. At 1e-7, rows that hardly any label reaches have logits off by 0.03.
+# Of the conjugate gradients; 35 iterations are usual. At 1e-7, logits of rows that labels hardly reach are off by 0.03.
 _TOL, _MAX_ITER = 1e-9, 200
 
 
