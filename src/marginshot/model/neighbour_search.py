@@ -38,11 +38,13 @@ _CELLS = 3.0
 _SAMPLE = 20
 _ROUNDS = 6
 # A row is compared with as many cells as hold a _SHARE of the neighbours of _ASKED rows. At least _FEWEST, which cost
-# little: few rows may lie unlike most, such as those beside many copies. At most _MOST: rows that vary alike in all of
-# 64 directions would ask for nearly all cells, and no row is much nearer than another there.
+# little: few rows may lie unlike most, such as those beside many copies. At most _MOST, and at most as many as hold
+# _COMPARED rows on average, so that comparing is linear in M: rows that vary alike in all of 64 directions would ask
+# for nearly all cells, and no row is much nearer than another there. On generated embeddings of 64 features 4,000 find
+# 98 % at 10^5 rows and 91 % at 3·10^5, 6,000 find 98.5 and 96; accuracy is no lower than with 64 cells.
 _SHARE = 0.985
 _ASKED = 512
-_FEWEST, _MOST = 8, 64
+_FEWEST, _MOST, _COMPARED = 8, 64, 4_000
 _LARGE = 8  # cells of more than so many times the average are cut: many copies of a row would be compared in pairs
 _PART = 8_192  # rows that look into cells together
 _WAITING = 8  # cosines a row that are kept before they are sorted; time is flat from 4 to 16
@@ -108,18 +110,18 @@ def _compare_cells(rows: Array, k: int) -> Indices:
     spread = _spread(rows)
     n_cells = min(int(_CELLS * np.sqrt(len(rows))), len(rows))
     centres = _find_centres(rows[spread[evenly(len(rows), _SAMPLE * n_cells)]].astype(np.float32), n_cells)
-    used, cell = np.unique(nearest_stored(centres, 1, rows)[:, 0], return_inverse=True)
-    centres = centres[used]
-    n_near = _cells_needed(rows, k, spread[evenly(len(rows), _ASKED)], centres, cell)
+    n_near = _cells_needed(rows, k, spread[evenly(len(rows), _ASKED)], centres)
+    near = nearest_stored(centres, n_near, rows)
+    own = near[:, 0]
 
-    places = spread[np.argsort(cell[spread], kind="stable")]  # the rows of a cell beside each other
-    cells = _Cells(rows[places].astype(np.float32), centres, cell[places])
+    places = spread[np.argsort(own[spread], kind="stable")]  # the rows of a cell beside each other
+    cells = _Cells(rows[places].astype(np.float32), np.bincount(own, minlength=n_cells))
     nearest = np.empty((len(rows), k), dtype=np.int64)
 
     def work(start: int, block: Array) -> tuple[()]:
         for first in range(start, start + len(block), _PART):
             part = slice(first, min(first + _PART, start + len(block)))
-            nearest[places[part]] = cells.search(part, k, n_near)
+            nearest[places[part]] = cells.search(part, k, near[places[part], 1:])
         return ()
 
     ArrayRows(cells.rows).accumulate(work)
@@ -146,17 +148,20 @@ def _find_centres(sample: Array, n_cells: int) -> Array:
         members = csr_array((np.ones(len(rows), sample.dtype), (cell, rows)), shape=(n_cells, len(rows)))
         sums = l2_normalize(members @ sample)
         centres = np.where(np.any(sums, axis=1, keepdims=True), sums, centres)
-    return centres
+    coarse = nearest_stored(centres[:: int(np.sqrt(n_cells))], 1, centres)[:, 0]
+    return centres[np.argsort(coarse, kind="stable")]  # near cells beside each other: rows ask for few at a time
 
 
-def _cells_needed(rows: Array, k: int, asked: Indices, centres: Array, cell: Indices) -> int:
+def _cells_needed(rows: Array, k: int, asked: Indices, centres: Array) -> int:
     """How many of the nearest cells hold most of the neighbours of the rows at ``asked`` (n,)."""
     exact = compare_all(rows, k, asked)
+    cell = nearest_stored(centres, 1, rows[exact.ravel()]).reshape(exact.shape)
     with one_blas_thread():
         cosines = rows[asked] @ centres.T
-    reached = np.take_along_axis(cosines, cell[exact], axis=1)
+    reached = np.take_along_axis(cosines, cell, axis=1)
     before = (cosines[:, None, :] > reached[:, :, None]).sum(axis=2)
-    return min(max(int(np.quantile(before, _SHARE)) + 1, _FEWEST), _MOST, len(centres))
+    most = min(_MOST, _COMPARED * len(centres) // len(rows), len(centres))
+    return min(max(int(np.quantile(before, _SHARE)) + 1, _FEWEST), max(most, 1))
 
 
 class _Cells:
@@ -165,35 +170,34 @@ class _Cells:
     Parameters
     ----------
     rows : ndarray of shape (M, D)
-    centres : ndarray of shape (n_cells, D)
-    cell : ndarray of int64 of shape (M,)
-        Sorted; every cell has rows.
+    sizes : ndarray of int64 of shape (n_cells,)
+        Rows of each cell.
     """
 
-    def __init__(self, rows: Array, centres: Array, cell: Indices) -> None:
-        self.rows, self.centres, self.cell = rows, centres, cell
-        sizes = np.bincount(cell)
+    def __init__(self, rows: Array, sizes: Indices) -> None:
+        self.rows = rows
         most = _LARGE * -(-len(rows) // len(sizes))
-        pieces = -(-sizes // most)
+        pieces = np.maximum(-(-sizes // most), 1)
         self.first = np.cumsum(pieces) - pieces
         number = np.arange(pieces.sum()) - np.repeat(self.first, pieces)
         self.begin = np.repeat(np.cumsum(sizes) - sizes, pieces) + most * number
         self.end = np.append(self.begin[1:], len(rows))
 
-    def search(self, part: slice, k: int, n_near: int) -> Indices:
-        """Places (n, k) of the rows nearest to those of ``part``, nearest first; −1 where cells hold too few."""
+    def search(self, part: slice, k: int, near: Indices) -> Indices:
+        """Places (n, k) of the rows nearest to those of ``part``, nearest first; −1 where cells hold too few.
+
+        A row is compared with those of its own piece, and of the cells ``near`` (n, c), which are others than its own.
+        """
         block, start = self.rows[part], part.start
         own = np.searchsorted(self.begin, np.arange(part.start, part.stop), side="right") - 1
         found = _Found(len(block), k)
         for piece in range(own[0], own[-1] + 1):
             self._look(piece, np.flatnonzero(own == piece), block, start, found)
-        if n_near > 1:
-            near = nearest_stored(self.centres, n_near, block)
-            wanted = np.where(near == self.cell[part][:, None], -1, self.first[near]).ravel()
-            order = np.argsort(wanted, kind="stable")
-            bounds = np.flatnonzero(np.diff(wanted[order], prepend=-1, append=-2))
-            for low, high in pairwise(bounds):
-                self._look(wanted[order[low]], order[low:high] // n_near, block, start, found)
+        wanted = self.first[near].ravel()
+        order = np.argsort(wanted, kind="stable")
+        bounds = np.flatnonzero(np.diff(wanted[order], prepend=-1, append=-2))
+        for low, high in pairwise(bounds):
+            self._look(wanted[order[low]], order[low:high] // near.shape[1], block, start, found)
         return found.places()
 
     def _look(self, piece: int, askers: Indices, block: Array, start: int, found: _Found) -> None:
@@ -224,7 +228,8 @@ class _Found:
             best = _largest(cosines, self.k)
             row, column = np.repeat(np.arange(len(rows)), self.k), best.ravel()
         else:
-            row, column = np.nonzero(cosines > least[:, None])
+            # A tenth of the time that `nonzero` takes for a table.
+            row, column = np.divmod(np.flatnonzero(cosines > least[:, None]), max(cosines.shape[1], 1))
         values = cosines[row, column]
         self.waiting.append((rows[row], begin + column, values))
         self.n_waiting += len(row)
@@ -233,8 +238,10 @@ class _Found:
 
     def _sort(self) -> None:
         rows, places, values = (np.concatenate(parts) for parts in zip(self.kept, *self.waiting, strict=True))
-        order = np.lexsort((places, -values, rows))
-        starts = np.searchsorted(rows[order], np.arange(self.n))
+        # One key, because NumPy sorts one column ten times faster than three: cosines lie in −1 to 1, or are −inf.
+        keys = 4.0 * rows - np.maximum(values, -1.5)
+        order = np.argsort(keys)
+        starts = np.searchsorted(keys[order], 4.0 * np.arange(self.n) - 2.0)
         best = order[(starts[:, None] + np.arange(self.k)).ravel()]
         self.kept = rows[best], places[best], values[best]
         self.least = self.kept[2].reshape(self.n, self.k)[:, -1]
