@@ -120,7 +120,8 @@ class Ties:
         roots = np.sqrt(degrees)
         inverse = np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0)
         edges.data *= np.repeat(inverse, np.diff(edges.indptr)) * inverse[edges.indices]
-        order = reverse_cuthill_mckee(edges, symmetric_mode=True)
+        # Without edges, as where no row has a direction, SciPy fails.
+        order = reverse_cuthill_mckee(edges, symmetric_mode=True) if edges.nnz else np.arange(n_rows)
         return cls(order, edges[order][:, order], degrees, width, weight)
 
     def spread(self, labels: Array) -> Array:
